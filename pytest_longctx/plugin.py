@@ -1,0 +1,1 @@
+"""The pytest hooks: a table of contents."""
