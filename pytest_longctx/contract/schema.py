@@ -1,0 +1,144 @@
+"""The contract as a whole: the one source of the loader, the JSON Schema and the reference."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from pytest_longctx.contract.runs import CurriculumSection, GpuSection, IsolationSection, Waiver
+from pytest_longctx.contract.section import Fault, Section, Text, refuse
+from pytest_longctx.contract.sources import DatasetSection, SupervisionSection, TokenizerSection
+from pytest_longctx.contract.stages import LengthsSection, PackingSection, WindowSection
+from pytest_longctx.contract.yaml import Document
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+SECTIONS = (
+    "tokenizer",
+    "dataset",
+    "supervision",
+    "lengths",
+    "window",
+    "packing",
+    "isolation",
+    "curriculum",
+    "gpu",
+)
+
+
+class Contract(Section):
+    """A data contract for long-context SFT."""
+
+    contract: Literal[1] = Field(description="Version of the format; the first key of the file.")
+    name: Text | None = Field(None, description="Name in reports. Default: the file's name.")
+    description: Text | None = Field(None, description="What the data is for.")
+    tokenizer: TokenizerSection = Field(description="The tokenizer and chat template.")
+    dataset: DatasetSection = Field(description="The rows.")
+    supervision: SupervisionSection = Field(
+        default_factory=SupervisionSection, description="Which tokens the loss is taken over."
+    )
+    lengths: LengthsSection | None = Field(None, description="Limits on the sample lengths.")
+    window: WindowSection | None = Field(None, description="What each sample must fit.")
+    packing: PackingSection | None = Field(None, description="How samples become packed rows.")
+    isolation: IsolationSection | None = Field(None, description="The attention probe.")
+    curriculum: CurriculumSection | None = Field(None, description="Stages of growing windows.")
+    gpu: GpuSection | None = Field(None, description="The workload measured on a GPU.")
+    waivers: list[Waiver] = Field(default_factory=list, description="Checks that may fail until a day.")
+
+    _path: Path = PrivateAttr(default=Path())
+    _display: str = PrivateAttr(default="")
+    _sha256: str = PrivateAttr(default="")
+    _document: Document = PrivateAttr(default_factory=Document)
+
+    @property
+    def path(self) -> Path:
+        """Absolute path of the file; symlinks are kept."""
+        return self._path
+
+    @property
+    def display(self) -> str:
+        """The path in messages: relative to the working folder when below it."""
+        return self._display
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the file's bytes, in hexadecimal."""
+        return self._sha256
+
+    @property
+    def max_tokens_per_bin(self) -> int | None:
+        """Capacity of a packed row in tokens; the window's where packing does not say."""
+        own = self.packing.max_tokens_per_bin if self.packing else None
+        return own or (self.window.target_context_len if self.window else None)
+
+    def line(self, *key: str | int) -> int:
+        """Line of a key path from 1, or of the nearest parent that the file has."""
+        return self._document.key(key).line
+
+    def resolve(self, relative: str) -> Path:
+        """A path of the contract, relative to the contract's folder."""
+        return Path(os.path.normpath(self._path.parent / relative))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_empty_section(cls, data: Any) -> Any:
+        """An empty section would silently make no checks."""
+        if isinstance(data, dict):
+            empty = [name for name in (*SECTIONS, "waivers") if name in data and data[name] is None]
+            message = "found nothing (null), expected keys below it: fill the section or leave it out"
+            refuse(Fault((name,), message) for name in empty)
+        return data
+
+    @model_validator(mode="after")
+    def _rules(self) -> Self:
+        refuse([*_packing_faults(self), *_waiver_faults(self)])
+        return self
+
+
+class Draft(Contract):
+    """A contract whose broken sections were left out, so that the rules between the others still apply."""
+
+    tokenizer: TokenizerSection | None = None  # type: ignore[assignment]
+    dataset: DatasetSection | None = None  # type: ignore[assignment]
+
+
+def _packing_faults(contract: Contract) -> list[Fault]:
+    packing, window = contract.packing, contract.window
+    if packing is None:
+        return []
+    faults = []
+    if contract.dataset is not None and contract.dataset.shape == "lengths":
+        message = "packing needs token ids, but dataset.shape is lengths: leave the section out"
+        faults.append(Fault(("packing",), message))
+    capacity = contract.max_tokens_per_bin
+    if capacity is None:
+        message = "missing: give it here, or window.target_context_len"
+        faults.append(Fault(("packing", "max_tokens_per_bin"), message))
+    elif window is not None and capacity < window.target_context_len:
+        message = (
+            f"found {capacity}, expected at least window.target_context_len {window.target_context_len}: "
+            "an admitted sample might fit no packed row"
+        )
+        faults.append(Fault(("packing", "max_tokens_per_bin"), message))
+    return faults
+
+
+def _waiver_faults(contract: Contract) -> list[Fault]:
+    return [
+        Fault(
+            ("waivers", place, "check"),
+            f"found the section {waiver.section!r}, expected one of {', '.join(SECTIONS)}",
+        )
+        for place, waiver in enumerate(contract.waivers)
+        if waiver.section not in SECTIONS
+    ]
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a contract, for editors."""
+    schema = Contract.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
