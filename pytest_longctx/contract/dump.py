@@ -32,6 +32,6 @@ _Dumper.add_representer(str, _text)
 
 def dump(contract: Contract) -> str:
     """The keys that were set, as YAML that loads to the same contract."""
-    data = contract.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    data = contract.model_dump(by_alias=True, exclude_unset=True)
     text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pytest_longctx.contract.messages import faults_of, nearest, show
+from pytest_longctx.contract.messages import UNKNOWN, faults_of, nearest, show
 from pytest_longctx.contract.schema import Contract, Draft
 from pytest_longctx.contract.section import Fault, Key
 from pytest_longctx.contract.yaml import START, Document, Place, YamlError, parse
@@ -44,10 +44,14 @@ def load_contract(path: str | os.PathLike[str]) -> Contract:
             raise YamlError(START, "the file is empty, expected a contract that starts with contract: 1")
     except YamlError as error:
         raise ContractError([_problem(display, error.place, error.key, error.message)]) from None
-    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100: resolve() would follow symlinks
+    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100 - resolve() would follow symlinks
     contract, faults = _validate(document, folder)
     problems = [_problem(display, error.place, error.key, error.message) for error in document.faults]
-    problems += [_problem(display, _place(document, fault), fault.key, fault.message) for fault in faults]
+    refused = {error.place for error in document.faults}
+    for fault in faults:
+        place = _place(document, fault)
+        if place not in refused:
+            problems.append(_problem(display, place, fault.key, fault.message))
     if contract is None or problems:
         raise ContractError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
     contract._path = folder / Path(path).name
@@ -59,7 +63,7 @@ def load_contract(path: str | os.PathLike[str]) -> Contract:
 def display_path(path: str | os.PathLike[str]) -> str:
     """A path for messages: relative to the working folder when below it, else as given."""
     given = Path(path)
-    absolute = Path(os.path.abspath(given))  # noqa: PTH100: resolve() would follow symlinks
+    absolute = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow symlinks
     try:
         return absolute.relative_to(Path.cwd()).as_posix()
     except ValueError:
@@ -109,7 +113,7 @@ def _decode(raw: bytes) -> str:
 
 def _place(document: Document, fault: Fault) -> Place:
     """The key when it is itself the fault, else the value."""
-    if fault.message.startswith(("unknown key", "missing")) or fault.key not in document.values:
+    if fault.message.startswith((UNKNOWN, "missing")) or fault.key not in document.values:
         return document.key(fault.key)
     return document.value(fault.key)
 
@@ -169,4 +173,4 @@ def _unsupported(data: dict[str, Any]) -> list[Fault]:
 
 
 def _explain(fault: Fault) -> Fault:
-    return Fault(fault.key, nearest(fault.key, Contract)) if fault.message == "unknown key" else fault
+    return Fault(fault.key, nearest(fault.key, Contract)) if fault.message == UNKNOWN else fault

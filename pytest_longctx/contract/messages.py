@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from pytest_longctx.contract.section import Fault, Key
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+UNKNOWN = "unknown key"
 
 _EXPECTED = {
     "string_type": "text",
@@ -59,79 +60,102 @@ def show(value: Any) -> str:
 
 def faults_of(error: ValidationError, data: Any) -> list[Fault]:
     """The faults of a failed validation, one per place, with key paths as in the data."""
-    alternatives: dict[Key, list[tuple[Key, Any]]] = {}
     faults: list[Fault] = []
+    unions: dict[Key, list[_Located]] = {}
     for detail in error.errors(include_url=False):
-        key, union = _locate(detail["loc"], data)
+        found = _locate(detail, data)
         if detail["type"] == "faults":
             inner: tuple[Fault, ...] = detail["ctx"]["faults"]
-            faults += [Fault((*key, *fault.key), fault.message) for fault in inner]
-        elif union is None:
-            faults.append(_fault(key, [detail]))
+            faults += [Fault((*found.key, *fault.key), fault.message) for fault in inner]
+        elif found.union is None:
+            faults.append(_fault([found]))
         else:
-            alternatives.setdefault(union, []).append((key, detail))
-    for branches in alternatives.values():
-        faults += _closest(branches)
+            unions.setdefault(found.union, []).append(found)
+    for alternatives in unions.values():
+        faults += _closest(alternatives)
     return faults
 
 
-def _locate(loc: tuple[str | int, ...], data: Any) -> tuple[Key, Key | None]:
-    """The key path of an error, and the path of the union in it: pydantic puts the tried types into `loc`."""
-    key: list[str | int] = []
+@dataclass(frozen=True, slots=True)
+class _Located:
+    """A pydantic error, and where it is: pydantic mixes the tried types of a union into the path."""
+
+    key: Key
+    detail: Any
     union: Key | None = None
-    for place, part in enumerate(loc):
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
-            data = data[part]
-        elif place == len(loc) - 1 and isinstance(data, dict) and not _is_type(part):
-            data = None
-        else:
-            union = tuple(key) if union is None else union
-            continue
-        key.append(part)
-    return tuple(key), union
+    branch: str = ""
 
 
-def _is_type(part: str | int) -> bool:
-    """Whether a part of `loc` names a tried type and no key of a section."""
-    text = str(part)
-    return text in {"str", "dict"} or not text.isidentifier() or text[:1].isupper()
+def _locate(detail: Any, data: Any) -> _Located:
+    key: list[str | int] = []
+    union: tuple[Key, str] | None = None
+    for place, part in enumerate(detail["loc"], start=1):
+        inside = _has(data, part)
+        absent = place == len(detail["loc"]) and detail["type"] == "missing"
+        if inside or absent:
+            data = data[part] if inside else None
+            key.append(part)
+        elif union is None:
+            union = (tuple(key), str(part))
+    return _Located(tuple(key), detail, *(union or ()))
 
 
-def _closest(branches: list[tuple[Key, Any]]) -> Iterator[Fault]:
+def _has(data: Any, part: str | int) -> bool:
+    if isinstance(data, list):
+        return isinstance(part, int) and part < len(data)
+    return isinstance(data, dict) and part in data
+
+
+def _closest(alternatives: list[_Located]) -> list[Fault]:
     """Of the alternatives of a union, the one that got furthest; all of them when none got in."""
-    depth = max(len(key) for key, _ in branches)
-    nearest: dict[Key, list[Any]] = {}
-    for key, detail in branches:
-        if len(key) == depth:
-            nearest.setdefault(key, []).append(detail)
-    return (_fault(key, details) for key, details in nearest.items())
+    depth = max(len(found.key) for found in alternatives)
+    branches = {found.branch for found in alternatives if len(found.key) == depth}
+    places: dict[Key, list[_Located]] = {}
+    for found in alternatives:
+        if found.branch in branches:
+            places.setdefault(found.key, []).append(found)
+    return [_fault(found) for found in places.values()]
 
 
-def _fault(key: Key, details: list[Any]) -> Fault:
-    kinds = {detail["type"] for detail in details}
+def _fault(found: list[_Located]) -> Fault:
+    """One fault for the errors at one place."""
+    key, value = found[0].key, found[0].detail["input"]
+    kinds = {each.detail["type"] for each in found}
     if "extra_forbidden" in kinds:
-        return Fault(key, "unknown key")
+        return Fault(key, UNKNOWN)
     if "missing" in kinds:
         return Fault(key, "missing")
-    expected = " or ".join(dict.fromkeys(_expected(detail) for detail in details))
-    return Fault(key, f"found {show(details[0]['input'])}, expected {expected}")
+    expected = " or ".join(dict.fromkeys(_expected(each.detail) for each in found))
+    return Fault(key, f"found {show(value)}, expected {expected}{_hint(value, expected)}")
 
 
 def _expected(detail: Any) -> str:
-    context = dict(detail.get("ctx") or {})
+    context = {name: _number(value) for name, value in detail.get("ctx", {}).items()}
     if "pattern" in context:
         context["pattern"] = _PATTERNS.get(context["pattern"], context["pattern"])
     phrase = _EXPECTED.get(detail["type"])
     return phrase.format(**context) if phrase else str(detail["msg"])
 
 
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _hint(value: Any, expected: str) -> str:
+    """The nearest of the quoted words that were expected."""
+    close = _close(value, re.findall(r"'([a-z0-9_]+)'", expected)) if isinstance(value, str) else None
+    return f"; did you mean {close!r}?" if close else ""
+
+
+def _close(word: str, known: list[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word[:80], known, n=1)), None)
+
+
 def nearest(key: Key, model: type[BaseModel]) -> str:
     """What to say of an unknown key: the nearest known one, else all of them."""
     known = sorted({name for parent in _models_at(key[:-1], model) for name in _names(parent)})
-    close = difflib.get_close_matches(str(key[-1])[:80], known, n=1, cutoff=0.6)
-    return f"unknown key, did you mean {close[0]!r}?" if close else f"unknown key, known: {', '.join(known)}"
+    close = _close(str(key[-1]), known)
+    return f"{UNKNOWN}, did you mean {close!r}?" if close else f"{UNKNOWN}, known: {', '.join(known)}"
 
 
 def _names(model: type[BaseModel]) -> list[str]:

@@ -34,25 +34,25 @@ Precision = Literal["float32", "bfloat16", "float16"]
 class IsolationLimits(Section):
     """How far numerics may differ."""
 
-    max_logit_difference: Amount = Field(1e-5, description="Largest absolute difference of logits.")
-    max_loss_difference: Amount = Field(1e-4, description="Largest relative difference of losses.")
+    max_logit_difference: Amount = Field(default=1e-5, description="Largest absolute difference of logits.")
+    max_loss_difference: Amount = Field(default=1e-4, description="Largest relative difference of losses.")
 
 
 class IsolationSection(Section):
     """The attention probe: do the segments of a packed row see each other?"""
 
-    model: Text = Field("qwen2", description="A transformers architecture, built tiny; or a folder.")
-    weights: bool = Field(False, description="Load the folder's weights instead of random ones.")
+    model: Text = Field(default="qwen2", description="A transformers architecture, built tiny; or a folder.")
+    weights: bool = Field(default=False, description="Load the folder's weights instead of random ones.")
     attention: Annotated[list[Attention], Field(min_length=1)] = Field(
-        default_factory=lambda: ["eager", "sdpa"], description="Attention implementations probed."
+        default=["eager", "sdpa"], description="Attention implementations probed."
     )
     forward: dict[str, Any] = Field(
         default_factory=dict, description="What the training step passes to the model."
     )
-    dtype: Precision = Field("float32", description="Precision of the probe.")
-    device: Literal["cpu", "cuda"] = Field("cpu", description="Device of the probe.")
-    seed: Count = Field(42, description="Seed of weights and samples.")
-    limits: IsolationLimits = Field(default_factory=IsolationLimits, description="Limits that fail.")
+    dtype: Precision = Field(default="float32", description="Precision of the probe.")
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="Device of the probe.")
+    seed: Count = Field(default=42, description="Seed of weights and samples.")
+    limits: IsolationLimits = Field(default=IsolationLimits(), description="Limits that fail.")
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -82,8 +82,8 @@ Metrics = Text | TrainerMetrics
 class CurriculumBaseline(Section):
     """The run that the first stage is compared with."""
 
-    name: Name | None = Field(None, description="Name in messages.")
-    target_context_len: Window | None = Field(None, description="Its window, in tokens.")
+    name: Name | None = Field(default=None, description="Name in messages.")
+    target_context_len: Window | None = Field(default=None, description="Its window, in tokens.")
     metrics: Metrics = Field(description="JSON file with the metrics, or where to find them.")
 
 
@@ -98,9 +98,9 @@ class CurriculumStage(Section):
 class CurriculumBatch(Section):
     """What an optimizer step holds."""
 
-    rows_per_device: Positive = Field(1, description="Packed rows per device and forward pass.")
-    gradient_accumulation: Positive = Field(1, description="Forward passes per optimizer step.")
-    devices: Positive = Field(1, description="Data-parallel devices.")
+    rows_per_device: Positive = Field(default=1, description="Packed rows per device and forward pass.")
+    gradient_accumulation: Positive = Field(default=1, description="Forward passes per optimizer step.")
+    devices: Positive = Field(default=1, description="Data-parallel devices.")
 
 
 class CurriculumLimits(Section):
@@ -121,10 +121,11 @@ class CurriculumSection(Section):
     baseline: CurriculumBaseline = Field(description="The run before the first stage.")
     stages: Annotated[list[CurriculumStage], Field(min_length=1)] = Field(description="In order.")
     batch: CurriculumBatch | None = Field(
-        None, description="Needed to measure the token budget from the packed rows."
+        default=None, description="Needed to measure the token budget from the packed rows."
     )
     token_budget_tolerance: Ratio = Field(
-        0.05, description="Allowed relative difference of the measured token budget from the claimed one."
+        default=0.05,
+        description="Allowed relative difference of the measured token budget from the claimed one.",
     )
     limits: CurriculumLimits = Field(description="Limits of the gates.")
 
@@ -148,16 +149,16 @@ class RandomModel(Section):
 
     architecture: Text = Field(description="A transformers architecture.")
     size: Text = Field(description="Size of the model, for example `0.5b` or `tiny`.")
-    init: Literal["random"] = Field("random", description="Random weights.")
-    seed: Count = Field(42, description="Seed of the weights.")
+    init: Literal["random"] = Field(default="random", description="Random weights.")
+    seed: Count = Field(default=42, description="Seed of the weights.")
 
 
 class GpuLimits(Section):
     """Limits on what was measured."""
 
-    max_peak_memory_gb: Amount | None = Field(None, description="Greatest allocated memory, in GB.")
-    min_packing_speedup: Amount | None = Field(None, description="Throughput of packing / padding.")
-    max_step_time_ratio: Amount | None = Field(None, description="Median step time / the baseline's.")
+    max_peak_memory_gb: Amount | None = Field(default=None, description="Greatest allocated memory, in GB.")
+    min_packing_speedup: Amount | None = Field(default=None, description="Throughput of packing / padding.")
+    max_step_time_ratio: Amount | None = Field(default=None, description="Median step time / the baseline's.")
 
 
 def _default_model() -> HubModel:
@@ -169,22 +170,24 @@ class GpuSection(Section):
 
     model: HubModel | RandomModel = Field(default_factory=_default_model, description="The model.")
     sequence_lengths: Annotated[list[Window], Field(min_length=1)] = Field(
-        default_factory=lambda: [128, 256, 512], description="Lengths measured, strictly increasing."
+        default=[128, 256, 512], description="Lengths measured, strictly increasing."
     )
     packing_sample_lengths: Annotated[list[Window], Field(min_length=2)] = Field(
-        default_factory=lambda: [48, 96, 32, 64], description="Samples for packing against padding."
+        default=[48, 96, 32, 64], description="Samples for packing against padding."
     )
-    batch_size: Positive = Field(1, description="Rows per step.")
-    warmup_steps: Count = Field(2, description="Steps that are not counted.")
-    repeat_steps: Positive = Field(10, description="Steps that are counted.")
-    attention: Attention = Field("sdpa", description="Attention implementation.")
-    dtype: Precision = Field("bfloat16", description="Precision; float16 where bfloat16 is not supported.")
-    seed: Count = Field(42, description="Seed of the samples.")
+    batch_size: Positive = Field(default=1, description="Rows per step.")
+    warmup_steps: Count = Field(default=2, description="Steps that are not counted.")
+    repeat_steps: Positive = Field(default=10, description="Steps that are counted.")
+    attention: Attention = Field(default="sdpa", description="Attention implementation.")
+    dtype: Precision = Field(
+        default="bfloat16", description="Precision; float16 where bfloat16 is not supported."
+    )
+    seed: Count = Field(default=42, description="Seed of the samples.")
     memory_trend_tolerance: Ratio = Field(
-        0.005, description="Share by which memory may fall from one length to the next."
+        default=0.005, description="Share by which memory may fall from one length to the next."
     )
-    baseline: Text | None = Field(None, description="Record that max_step_time_ratio compares with.")
-    limits: GpuLimits = Field(default_factory=GpuLimits, description="Limits that fail.")
+    baseline: Text | None = Field(default=None, description="Record that max_step_time_ratio compares with.")
+    limits: GpuLimits = Field(default=GpuLimits(), description="Limits that fail.")
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -218,7 +221,7 @@ class Waiver(Section):
         description="Last day on which it holds, YYYY-MM-DD."
     )
     reason: Text = Field(description="Why; stands in the report.")
-    ticket: Text | None = Field(None, description="Where it is tracked.")
+    ticket: Text | None = Field(default=None, description="Where it is tracked.")
 
     @property
     def section(self) -> str:

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
-from pytest_longctx.contract.runs import CurriculumSection, GpuSection, IsolationSection, Waiver
+from pytest_longctx.contract import runs, sources, stages
+from pytest_longctx.contract.messages import show
 from pytest_longctx.contract.section import Fault, Section, Text, refuse
-from pytest_longctx.contract.sources import DatasetSection, SupervisionSection, TokenizerSection
-from pytest_longctx.contract.stages import LengthsSection, PackingSection, WindowSection
 from pytest_longctx.contract.yaml import Document
 
 if TYPE_CHECKING:
@@ -34,25 +34,25 @@ class Contract(Section):
     """A data contract for long-context SFT."""
 
     contract: Literal[1] = Field(description="Version of the format; the first key of the file.")
-    name: Text | None = Field(None, description="Name in reports. Default: the file's name.")
-    description: Text | None = Field(None, description="What the data is for.")
-    tokenizer: TokenizerSection = Field(description="The tokenizer and chat template.")
-    dataset: DatasetSection = Field(description="The rows.")
-    supervision: SupervisionSection = Field(
-        default_factory=SupervisionSection, description="Which tokens the loss is taken over."
+    name: Text | None = Field(default=None, description="Name in reports. Default: the file's name.")
+    description: Text | None = Field(default=None, description="What the data is for.")
+    tokenizer: sources.TokenizerSection = Field(description="The tokenizer and chat template.")
+    dataset: sources.DatasetSection = Field(description="The rows.")
+    supervision: sources.SupervisionSection = Field(
+        default=sources.SupervisionSection(), description="Which tokens the loss is taken over."
     )
-    lengths: LengthsSection | None = Field(None, description="Limits on the sample lengths.")
-    window: WindowSection | None = Field(None, description="What each sample must fit.")
-    packing: PackingSection | None = Field(None, description="How samples become packed rows.")
-    isolation: IsolationSection | None = Field(None, description="The attention probe.")
-    curriculum: CurriculumSection | None = Field(None, description="Stages of growing windows.")
-    gpu: GpuSection | None = Field(None, description="The workload measured on a GPU.")
-    waivers: list[Waiver] = Field(default_factory=list, description="Checks that may fail until a day.")
+    lengths: stages.LengthsSection | None = Field(default=None, description="Limits on the sample lengths.")
+    window: stages.WindowSection | None = Field(default=None, description="What each sample must fit.")
+    packing: stages.PackingSection | None = Field(default=None, description="How samples become packed rows.")
+    isolation: runs.IsolationSection | None = Field(default=None, description="The attention probe.")
+    curriculum: runs.CurriculumSection | None = Field(default=None, description="Stages of growing windows.")
+    gpu: runs.GpuSection | None = Field(default=None, description="The workload measured on a GPU.")
+    waivers: list[runs.Waiver] = Field(default_factory=list, description="Checks that may fail until a day.")
 
     _path: Path = PrivateAttr(default=Path())
     _display: str = PrivateAttr(default="")
     _sha256: str = PrivateAttr(default="")
-    _document: Document = PrivateAttr(default_factory=Document)
+    _document: Document = PrivateAttr(default=Document())
 
     @property
     def path(self) -> Path:
@@ -83,15 +83,13 @@ class Contract(Section):
         """A path of the contract, relative to the contract's folder."""
         return Path(os.path.normpath(self._path.parent / relative))
 
-    @model_validator(mode="before")
+    @field_validator("lengths", "window", "packing", "isolation", "curriculum", "gpu", mode="before")
     @classmethod
-    def _no_empty_section(cls, data: Any) -> Any:
+    def _filled(cls, section: Any) -> Any:
         """An empty section would silently make no checks."""
-        if isinstance(data, dict):
-            empty = [name for name in (*SECTIONS, "waivers") if name in data and data[name] is None]
-            message = "found nothing (null), expected keys below it: fill the section or leave it out"
-            refuse(Fault((name,), message) for name in empty)
-        return data
+        if section is None:
+            raise PydanticCustomError("expected", "{expected}", {"expected": "its keys, or no such section"})
+        return section
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -102,8 +100,8 @@ class Contract(Section):
 class Draft(Contract):
     """A contract whose broken sections were left out, so that the rules between the others still apply."""
 
-    tokenizer: TokenizerSection | None = None  # type: ignore[assignment]
-    dataset: DatasetSection | None = None  # type: ignore[assignment]
+    tokenizer: sources.TokenizerSection | None = None  # type: ignore[assignment]
+    dataset: sources.DatasetSection | None = None  # type: ignore[assignment]
 
 
 def _packing_faults(contract: Contract) -> list[Fault]:
@@ -131,7 +129,7 @@ def _waiver_faults(contract: Contract) -> list[Fault]:
     return [
         Fault(
             ("waivers", place, "check"),
-            f"found the section {waiver.section!r}, expected one of {', '.join(SECTIONS)}",
+            f"found {show(waiver.section)}, expected one of {', '.join(SECTIONS)}",
         )
         for place, waiver in enumerate(contract.waivers)
         if waiver.section not in SECTIONS

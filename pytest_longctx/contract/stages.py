@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 class LengthsLimits(Section):
     """Limits on the distribution of sample lengths, in tokens; percentiles are nearest-rank."""
 
-    max_tokens: Tokens | None = Field(None, description="Longest sample.")
-    max_p50_tokens: Tokens | None = Field(None, description="Median length.")
-    max_p95_tokens: Tokens | None = Field(None, description="95th percentile of the lengths.")
-    min_long_share: Ratio | None = Field(None, description="Share of samples above long_threshold.")
-    max_long_share: Ratio | None = Field(None, description="Share of samples above long_threshold.")
-    min_short_share: Ratio | None = Field(None, description="Share of samples up to short_threshold.")
-    max_short_share: Ratio | None = Field(None, description="Share of samples up to short_threshold.")
+    max_tokens: Tokens | None = Field(default=None, description="Longest sample.")
+    max_p50_tokens: Tokens | None = Field(default=None, description="Median length.")
+    max_p95_tokens: Tokens | None = Field(default=None, description="95th percentile of the lengths.")
+    min_long_share: Ratio | None = Field(default=None, description="Share of samples above long_threshold.")
+    max_long_share: Ratio | None = Field(default=None, description="Share of samples above long_threshold.")
+    min_short_share: Ratio | None = Field(default=None, description="Share of samples up to short_threshold.")
+    max_short_share: Ratio | None = Field(default=None, description="Share of samples up to short_threshold.")
 
 
 class LengthsSection(Section):
@@ -41,8 +41,8 @@ class LengthsSection(Section):
 
     short_threshold: Tokens = Field(description="Samples up to this many tokens are short.")
     long_threshold: Tokens = Field(description="Samples above this many tokens are long.")
-    limits: LengthsLimits = Field(default_factory=LengthsLimits, description="Limits that fail.")
-    warn: LengthsLimits = Field(default_factory=LengthsLimits, description="The same keys; these warn.")
+    limits: LengthsLimits = Field(default=LengthsLimits(), description="Limits that fail.")
+    warn: LengthsLimits = Field(default=LengthsLimits(), description="The same keys; these warn.")
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -66,10 +66,12 @@ class LengthsSection(Section):
 class WindowLimits(Section):
     """Limits on what the window costs."""
 
-    max_overflow_ratio: Ratio | None = Field(None, description="Share of samples that are rejected.")
-    max_truncated_ratio: Ratio | None = Field(None, description="Share of samples that are cut.")
-    min_kept_supervision_ratio: Ratio | None = Field(None, description="Share of supervised tokens kept.")
-    min_kept_turn_ratio: Ratio | None = Field(None, description="Share of supervised turns kept.")
+    max_overflow_ratio: Ratio | None = Field(default=None, description="Share of samples that are rejected.")
+    max_truncated_ratio: Ratio | None = Field(default=None, description="Share of samples that are cut.")
+    min_kept_supervision_ratio: Ratio | None = Field(
+        default=None, description="Share of supervised tokens kept."
+    )
+    min_kept_turn_ratio: Ratio | None = Field(default=None, description="Share of supervised turns kept.")
 
 
 class WindowSection(Section):
@@ -77,13 +79,14 @@ class WindowSection(Section):
 
     target_context_len: Window = Field(description="The window, in tokens.")
     min_kept_supervised_tokens: Tokens = Field(
-        1, description="A cut sample keeps at least so many supervised tokens, else it overflows."
+        default=1, description="A cut sample keeps at least so many supervised tokens, else it overflows."
     )
     max_supervision_loss_ratio: Ratio = Field(
-        0.0, description="A cut sample loses at most this share of its supervised tokens, else it overflows."
+        default=0.0,
+        description="A cut sample loses at most this share of its supervised tokens, else it overflows.",
     )
-    limits: WindowLimits = Field(default_factory=WindowLimits, description="Limits that fail.")
-    warn: WindowLimits = Field(default_factory=WindowLimits, description="The same keys; these warn.")
+    limits: WindowLimits = Field(default=WindowLimits(), description="Limits that fail.")
+    warn: WindowLimits = Field(default=WindowLimits(), description="The same keys; these warn.")
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
@@ -129,47 +132,45 @@ class InvariantsExcept(Section):
 class MapKwargs(Section):
     """How the trainer maps its packer over the rows."""
 
-    batch_size: Positive | None = Field(None, description="Rows handed to the packer at once.")
-    num_proc: Positive | None = Field(None, description="Processes that pack, each its own part.")
+    batch_size: Positive | None = Field(default=None, description="Rows handed to the packer at once.")
+    num_proc: Positive | None = Field(default=None, description="Processes that pack, each its own part.")
 
 
 class PackingLimits(Section):
     """Limits on how well the rows are filled."""
 
-    min_utilization: Ratio | None = Field(None, description="Tokens / (rows × max_tokens_per_bin).")
+    min_utilization: Ratio | None = Field(default=None, description="Tokens / (rows × max_tokens_per_bin).")
     max_rows_over_bound: Annotated[float, Field(ge=1)] | None = Field(
-        None, description="Rows / ceil(tokens / max_tokens_per_bin)."
+        default=None, description="Rows / ceil(tokens / max_tokens_per_bin)."
     )
     max_rows_over_optimal: Annotated[int, Field(ge=0)] | None = Field(
-        None, description="Rows above the L2 lower bound."
+        default=None, description="Rows above the L2 lower bound."
     )
-    max_padding_ratio: Ratio | None = Field(None, description="Padding / all tokens of the batches.")
+    max_padding_ratio: Ratio | None = Field(default=None, description="Padding / all tokens of the batches.")
 
 
 class PackingSection(Section):
     """How samples become packed rows and batches."""
 
     max_tokens_per_bin: Window | None = Field(
-        None, description="Capacity of a packed row. Default: window.target_context_len."
+        default=None, description="Capacity of a packed row. Default: window.target_context_len."
     )
-    packer: Named = Field(
-        default_factory=lambda: NamedConfig(name="ffd"), description="Packer by name, or with its config."
-    )
+    packer: Named = Field(default=NamedConfig(name="ffd"), description="Packer by name, or with its config.")
     collator: Named = Field(
-        default_factory=lambda: NamedConfig(name="block_mask"),
+        default=NamedConfig(name="block_mask"),
         description="Collator by name, or with its config.",
     )
-    trainer: Named | None = Field(None, description="Trainer whose own dataloader is checked.")
-    batch_size: Positive = Field(1, description="Packed rows per batch.")
+    trainer: Named | None = Field(default=None, description="Trainer whose own dataloader is checked.")
+    batch_size: Positive = Field(default=1, description="Packed rows per batch.")
     feed: Literal["admitted", "all"] | None = Field(
-        None, description="Samples that are packed. Default: admitted for packers, all for trainers."
+        default=None, description="Samples that are packed. Default: admitted for packers, all for trainers."
     )
-    map_kwargs: MapKwargs = Field(default_factory=MapKwargs, description="The trainer's dataset map.")
+    map_kwargs: MapKwargs = Field(default=MapKwargs(), description="The trainer's dataset map.")
     invariants: Literal["all"] | list[Invariant] | InvariantsExcept = Field(
-        "all", description="`all`, a list, or `{except: […], reason: …}`."
+        default="all", description="`all`, a list, or `{except: […], reason: …}`."
     )
-    limits: PackingLimits = Field(default_factory=PackingLimits, description="Limits that fail.")
-    warn: PackingLimits = Field(default_factory=PackingLimits, description="The same keys; these warn.")
+    limits: PackingLimits = Field(default=PackingLimits(), description="Limits that fail.")
+    warn: PackingLimits = Field(default=PackingLimits(), description="The same keys; these warn.")
 
     @property
     def feed_mode(self) -> Literal["admitted", "all"]:

@@ -1,7 +1,7 @@
 """YAML text → plain data and the place of every key, by the core rules of YAML 1.2.
 
-PyYAML's parser and composer do the syntax. Meaning is given here, because PyYAML follows YAML 1.1: there `1e-3`
-is text, `no` is false, `12:30` is 750 and a repeated key silently wins.
+PyYAML's parser and composer do the syntax. Meaning is given here, because PyYAML follows YAML 1.1:
+there `1e-3` is text, `no` is false, `12:30` is 750 and a repeated key silently wins.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from yaml.composer import Composer
@@ -18,7 +18,8 @@ from yaml.reader import Reader, ReaderError
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
-from pytest_longctx.contract.section import Key
+if TYPE_CHECKING:
+    from pytest_longctx.contract.section import Key
 
 MAX_DEPTH = 50
 MAX_NODES = 10_000
