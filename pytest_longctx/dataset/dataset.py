@@ -62,8 +62,8 @@ class FileRows:
 class Dataset:
     """Rows of one shape. Iterating gives each row once, as a conversation or a problem, as often as asked.
 
-    `shape` is declared or recognised ("" when no row could be read); `converted` tells that rows are in a form
-    that trainers do not read as it is, and `note` says all this for a report.
+    `shape` is declared or recognised ("" when no row could be read); `converted` tells that rows are in a
+    form that trainers do not read as it is, and `note` says all this for a report.
     """
 
     def __init__(self, source: Source, section: DatasetSection) -> None:
@@ -180,5 +180,5 @@ def open_dataset(section: DatasetSection, contract: Contract) -> Dataset:
     """Find the rows and recognise their shape; reads the first 100 rows. Raises `DatasetError`."""
     patterns = [section.path] if isinstance(section.path, str) else list(section.path)
     if section.revision is not None:
-        return Dataset(hub_rows(patterns, section.revision, section.split), section)
+        return Dataset(hub_rows(patterns, section.revision, section.split, section.config), section)
     return Dataset(FileRows(find_files(patterns, contract.resolve("."))), section)

@@ -30,7 +30,7 @@ _CALLS = frozenset({"function_call", "tool_call"})
 
 
 def sharegpt(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Messages of {from, value}, with their other keys, after a `system` column if no system message leads."""
+    """Messages of {from, value} and other keys, after a `system` column if no system message leads."""
     key = "conversations" if row.get("conversations") is not None else "messages"
     turns = row.get(key)
     if turns is None:

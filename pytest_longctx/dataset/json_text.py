@@ -204,7 +204,7 @@ class _Text:
         self._position = 0
 
     def _grow(self) -> bool:
-        """Read on, at least as much as is unread, so that a row is scanned O(log n) times. False at the end."""
+        """Read on, at least as much as is unread: a row is scanned O(log n) times. False at the end."""
         rest = self._text[self._position :]
         if len(rest) > ROW_LIMIT:
             raise _too_long()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Row:
     """One record as it lies in the dataset.
 
-    `file` is a name that no other file of the dataset has; `number` counts from 1, and is that of the line in a
-    file of lines.
+    `file` is a name that no other file of the dataset has; `number` counts from 1, and is that of the line in
+    a file of lines.
     """
 
     id: str
