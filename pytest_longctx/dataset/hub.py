@@ -9,7 +9,7 @@ from pytest_longctx.dataset.rows import with_numbers
 from pytest_longctx.errors import DatasetError, import_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
     from pytest_longctx.dataset.rows import Row, RowProblem
@@ -28,22 +28,22 @@ class HubRows:
 
     def rows(self) -> Generator[Row | RowProblem, None, None]:
         """All rows, streamed anew."""
-        return with_numbers(enumerate(self._load(), 1), self.split)
+        return with_numbers(self._load(), self.split)
 
     def fingerprint(self) -> str:
         """SHA-256 over what names the rows: they are pinned by the revision."""
         named = "\0".join((self.path, self.name or "", self.revision, self.split))
         return hashlib.sha256(named.encode()).hexdigest()
 
-    def _load(self) -> Iterable[Any]:
+    def _load(self) -> Iterator[tuple[int, Any]]:
         datasets = import_extra("datasets", "hub", f"dataset {self.path} on the Hub")
         try:
-            rows: Iterable[Any] = datasets.load_dataset(
+            rows = datasets.load_dataset(
                 self.path, name=self.name, revision=self.revision, split=self.split, streaming=True
             )
-        except (OSError, ValueError, RuntimeError) as error:
+            yield from enumerate(rows, 1)
+        except Exception as error:  # network stacks raise types of their own, which change between releases
             raise DatasetError(self._unreachable(error)) from error
-        return rows
 
     def _unreachable(self, error: Exception) -> str:
         reason = next(iter(str(error).splitlines()), type(error).__name__)

@@ -36,7 +36,7 @@ def read_json(path: Path) -> Iterator[tuple[int, Any]]:
     """
     try:
         with _open(path) as stream:
-            yield from _values(stream, ".json" in path.suffixes)
+            yield from _values(stream, path.name.lower().endswith((".json", ".json.gz", ".json.zst")))
     except (OSError, EOFError, zlib.error) as error:
         raise RowError("broken_file", f"the file cannot be read on: {error}") from error
 
@@ -53,8 +53,9 @@ def parse(line: bytes) -> Any:
 
 def _parse_slowly(line: bytes) -> Any:
     try:
-        text = line.decode()
+        text = line.decode().rstrip("\r\n")  # so that the column of an error lies in the line
         value = json.loads(text)
+        _refuse_half_surrogates(value, text, 0, len(text))
     except UnicodeDecodeError as error:
         return RowError(
             "not_utf8",
@@ -64,32 +65,21 @@ def _parse_slowly(line: bytes) -> Any:
         return RowError("broken_json", f"not JSON: {error.msg} at column {error.colno}")
     except (ValueError, RecursionError) as error:
         return _beyond_reading(error)
-    if _half_surrogate(text, 0, len(text)) and not _encodable(value):
-        return _HALF_SURROGATE
     return value
 
 
 def _beyond_reading(error: Exception) -> RowError:
-    nested = isinstance(error, RecursionError)
-    return RowError(
-        "broken_json", "nested too deeply" if nested else "holds a number with thousands of digits"
-    )
+    if isinstance(error, UnicodeEncodeError):
+        return RowError("half_surrogate", "holds half of a surrogate pair, which no tokenizer can read")
+    if isinstance(error, RecursionError):
+        return RowError("broken_json", "nested too deeply")
+    return RowError("broken_json", "holds a number with thousands of digits")
 
 
-_HALF_SURROGATE = RowError("half_surrogate", "holds half of a surrogate pair, which no tokenizer can read")
-
-
-def _half_surrogate(text: str, start: int, end: int) -> bool:
-    """Whether an escape of a surrogate, paired or not, stands in the text: a quick first look."""
-    return text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0
-
-
-def _encodable(value: Any) -> bool:
-    try:
+def _refuse_half_surrogates(value: Any, text: str, start: int, end: int) -> None:
+    """Raise UnicodeEncodeError when the value, read from that part of the text, is not encodable."""
+    if text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0:
         json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _open(path: Path) -> BinaryIO:
@@ -119,35 +109,19 @@ def _values(stream: BinaryIO, one_text: bool) -> Iterator[tuple[int, Any]]:
     if head.startswith(b"[") and (one_text or head[1:].lstrip(_SPACE)[:1] in (b"{", b"")):
         yield from _elements(_Text(stream))
     elif one_text:
-        yield from _lines_or_values(stream)
+        yield from _concatenated(_Text(stream))
     else:
         yield from _lines(stream)
 
 
-def _lines_or_values(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
-    """A `.json` file without an array: lines when the first line is a whole value."""
-    first = _line(stream)
-    while first and not first.strip(_SPACE):
-        first = _line(stream)
-    if not isinstance(parse(first), RowError):
-        yield 1, parse(first)
-        yield from _lines(stream, 2)
-    else:
-        yield from _concatenated(_Text(stream, first))
-
-
-def _lines(stream: BinaryIO, number: int = 1) -> Iterator[tuple[int, Any]]:
-    while line := _line(stream):
+def _lines(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
+    number = 1
+    while line := stream.readline(ROW_LIMIT + 1):
+        if len(line) > ROW_LIMIT:
+            raise _too_long()
         if not line.isspace():
             yield number, parse(line)
         number += 1
-
-
-def _line(stream: BinaryIO) -> bytes:
-    line = stream.readline(ROW_LIMIT + 1)
-    if len(line) > ROW_LIMIT:
-        raise _too_long()
-    return line
 
 
 def _too_long() -> RowError:
@@ -180,6 +154,7 @@ def _filled(text: _Text) -> Iterator[tuple[int, Any]]:
 
 
 def _concatenated(text: _Text) -> Iterator[tuple[int, Any]]:
+    """Values one after another, on lines of their own or not; after a broken one, on from the next line."""
     number = 1
     while text.next_char():
         try:
@@ -196,9 +171,8 @@ def _concatenated(text: _Text) -> Iterator[tuple[int, Any]]:
 class _Text:
     """The unread part of a text, which grows on demand."""
 
-    def __init__(self, stream: BinaryIO, head: bytes = b"") -> None:
+    def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._head = head
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text = ""
         self._position = 0
@@ -208,8 +182,7 @@ class _Text:
         rest = self._text[self._position :]
         if len(rest) > ROW_LIMIT:
             raise _too_long()
-        data = self._head or self._stream.read(max(_CHUNK, len(rest)))
-        self._head = b""
+        data = self._stream.read(max(_CHUNK, len(rest)))
         try:
             more = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
@@ -257,8 +230,11 @@ class _Text:
             if end == len(self._text) and self._grow():
                 continue  # a number may go on
             start, self._position = self._position, end
-            surrogate = _half_surrogate(self._text, start, end)
-            return _HALF_SURROGATE if surrogate and not _encodable(value) else value
+            try:
+                _refuse_half_surrogates(value, self._text, start, end)
+            except (ValueError, RecursionError) as error:
+                return _beyond_reading(error)
+            return value
 
     def _may_be_cut(self, error: json.JSONDecodeError) -> bool:
         """Whether the text ended inside the value: the scanner then stops less than an escape before it."""
