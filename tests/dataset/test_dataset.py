@@ -171,5 +171,5 @@ def test_fingerprint_is_over_sizes_and_bytes(opened, write):
 
 
 def test_missing_file(opened):
-    with pytest.raises(DatasetError, match=r"dataset\.path 'gone\.jsonl': no such file below .*"):
+    with pytest.raises(DatasetError, match=r"dataset\.path 'gone\.jsonl': no such file, seen from .*"):
         opened(path="gone.jsonl")

@@ -100,7 +100,7 @@ def test_no_match_names_pattern_folder_and_near_names(tmp_path, write):
     with pytest.raises(DatasetError) as caught:
         find_files(["data/chat_trian.jsonl"], tmp_path)
     assert str(caught.value) == (
-        f"dataset.path 'data/chat_trian.jsonl': no such file below {tmp_path}; "
+        f"dataset.path 'data/chat_trian.jsonl': no such file, seen from {tmp_path}; "
         f"{tmp_path}/data holds chat_train.jsonl, zzz.txt"
     )
 
