@@ -20,11 +20,18 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if _is_plain(text) else '"')
+
+
+def _is_plain(text: str) -> bool:
+    """Whether text comes back unquoted, or in quotes that PyYAML chooses."""
+    # PyYAML writes these line breaks as they are, and reads them as blanks.
+    if any(sign in text for sign in "\x85\u2028\u2029"):
+        return False
     try:
-        plain = resolve(text) == text
+        return bool(resolve(text) == text)
     except OverflowError:
-        plain = False
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+        return False
 
 
 _Dumper.add_representer(str, _text)

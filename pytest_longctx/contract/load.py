@@ -44,8 +44,8 @@ def load_contract(path: str | os.PathLike[str]) -> Contract:
             raise YamlError(START, "the file is empty, expected a contract that starts with contract: 1")
     except YamlError as error:
         raise ContractError([_problem(display, error.place, error.key, error.message)]) from None
-    folder = Path(os.path.abspath(path)).parent  # noqa: PTH100 - resolve() would follow symlinks
-    contract, faults = _validate(document, folder)
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow symlinks
+    contract, faults = _validate(document, absolute.parent)
     problems = [_problem(display, error.place, error.key, error.message) for error in document.faults]
     refused = {error.place for error in document.faults}
     for fault in faults:
@@ -54,8 +54,7 @@ def load_contract(path: str | os.PathLike[str]) -> Contract:
             problems.append(_problem(display, place, fault.key, fault.message))
     if contract is None or problems:
         raise ContractError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
-    contract._path = folder / Path(path).name
-    contract._display, contract._document = display, document
+    contract._path, contract._display, contract._document = absolute, display, document
     contract._sha256 = hashlib.sha256(raw).hexdigest()
     return contract
 

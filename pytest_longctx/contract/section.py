@@ -33,9 +33,7 @@ def refuse(faults: Iterable[Fault]) -> None:
 class Section(BaseModel):
     """A strict, frozen mapping: no unknown key, no conversion between types, no infinite number."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _not_blank(text: str) -> str:
