@@ -112,8 +112,6 @@ def test_tokenizer_has_its_special_tokens(tokenizer) -> None:
     assert tokenizer.convert_tokens_to_ids("<|im_start|>") == 1
     text = "hello 👩‍💻 né"
     assert tokenizer(text, return_offsets_mapping=True)["offset_mapping"][-1][1] == len(text)
-        "hello 👩‍💻 né"
-    )
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "contracts" / "broken").glob("*.yaml")), ids=lambda f: f.stem)
