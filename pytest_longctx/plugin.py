@@ -1,1 +1,91 @@
 """The pytest hooks: a table of contents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_longctx.session import Contracts
+
+CONTRACTS: pytest.StashKey[Contracts] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options and ini keys."""
+    group = parser.getgroup("longctx", "data contracts for long-context SFT")
+    group.addoption(
+        "--longctx-contract",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="run the checks of this contract; may be given several times",
+    )
+    parser.addini("longctx_contracts", "contracts that run beside the ordinary tests", type="paths", default=[])
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """The hooks by which others add packers, collators, trainers and datasets."""
+    from pytest_longctx import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
+    """Contracts named by option or ini key become arguments, so that pytest collects them."""
+    given = early_config.known_args_namespace.longctx_contract
+    configured = early_config.getini("longctx_contracts")
+    if given or configured:
+        from pytest_longctx.session import extend_arguments
+
+        extend_arguments(early_config, args)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers; read the contracts, all problems at once."""
+    config.addinivalue_line("markers", "longctx: a check of a data contract")
+    for section in ("tokenizer", "dataset", "supervision", "lengths", "window", "packing"):
+        config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
+    if "gpu" not in {line.partition(":")[0] for line in config.getini("markers")}:
+        config.addinivalue_line("markers", "gpu: needs a GPU")
+    if config.getoption("longctx_contract") or config.getini("longctx_contracts"):
+        from pytest_longctx.session import read_contracts
+
+        config.stash[CONTRACTS] = read_contracts(config)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A registered contract, or a contract named on the command line."""
+    if file_path.suffix not in (".yaml", ".yml"):
+        return None
+    from pytest_longctx.session import collect_contract
+
+    return collect_contract(file_path, parent)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """One line a contract."""
+    contracts = config.stash.get(CONTRACTS, None)
+    return contracts.header() if contracts else []
+
+
+def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """A check that passed with a warning shows as `w`."""
+    if getattr(report, "when", "") == "call" and report.passed:
+        for name, value in report.user_properties:
+            if name == "longctx" and value["outcome"] == "warned":
+                return "warned", "w", ("WARNED", {"yellow": True})
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Check, measured, limit, headroom, verdict."""
+    if terminalreporter.verbosity > -2:
+        from pytest_longctx.session import write_summary
+
+        write_summary(terminalreporter)

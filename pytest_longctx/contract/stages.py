@@ -166,6 +166,10 @@ class PackingSection(Section):
         default=None, description="Samples that are packed. Default: admitted for packers, all for trainers."
     )
     map_kwargs: MapKwargs = Field(default=MapKwargs(), description="The trainer's dataset map.")
+    row_stride: Positive | None = Field(
+        default=None,
+        description="Elements a token takes in the widest tensor that a kernel indexes with 32 bits.",
+    )
     invariants: Literal["all"] | list[Invariant] | InvariantsExcept = Field(
         default="all", description="`all`, a list, or `{except: […], reason: …}`."
     )

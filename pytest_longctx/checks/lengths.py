@@ -1,0 +1,65 @@
+"""Section lengths: the distribution of sample lengths."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pytest_longctx.checks.check import SHOWN, Check, both_limits, limit_key, limit_names, limit_verdict
+from pytest_longctx.lengths import LengthHistogram
+from pytest_longctx.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.contract.stages import LengthsSection
+    from pytest_longctx.evidence import Evidence
+    from pytest_longctx.verdict import Number, Unit
+
+
+def checks(contract: Contract) -> list[Check]:
+    """The limits that the section sets."""
+    section = contract.lengths
+    return [
+        Check(
+            "lengths",
+            name,
+            limit_key("lengths", section, name),
+            "measured",
+            partial(limit, name),
+            name.startswith("min_"),
+        )
+        for name in limit_names(section)
+    ]
+
+
+def limit(name: str, evidence: Evidence) -> Verdict:
+    """One limit of the section."""
+    section = evidence.contract.lengths
+    ledger = evidence.measured.ledger
+    if section is None or not len(ledger):
+        return Verdict("failed", f"{name}: there is no sample to measure", advice="check dataset.path")
+    measured, unit = _measured(name, LengthHistogram.of(ledger.total), section)
+    longest = np.argsort(-ledger.total, kind="stable")[:SHOWN]
+    return limit_verdict(
+        name,
+        measured,
+        unit,
+        both_limits(section, name),
+        f"{len(ledger):,} samples",
+        witnesses=tuple({"id": ledger.ids[index], "total": int(ledger.total[index])} for index in longest.tolist())
+        if name.startswith("max_") and unit == "tokens"
+        else (),
+        advice="look at the longest rows, or set the limit to what the training run is planned for",
+    )
+
+
+def _measured(name: str, lengths: LengthHistogram, section: LengthsSection) -> tuple[Number, Unit]:
+    if name == "max_tokens":
+        return lengths.longest, "tokens"
+    if name.endswith("_tokens"):
+        return lengths.percentile(50 if "p50" in name else 95), "tokens"
+    if name.endswith("short_share"):
+        return lengths.up_to(section.short_threshold) / lengths.count, "ratio"
+    return 1 - lengths.up_to(section.long_threshold) / lengths.count, "ratio"

@@ -1,0 +1,148 @@
+"""Section packing: what the packer and collator, or the trainer, deliver."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_longctx.checks.check import (
+    SHOWN,
+    Check,
+    both_limits,
+    limit_key,
+    limit_names,
+    limit_verdict,
+    offence_verdict,
+)
+from pytest_longctx.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.evidence import Evidence
+    from pytest_longctx.verdict import Number, Unit
+
+INVARIANTS: dict[str, tuple[str, str]] = {
+    "capacity": ("row over capacity", "the packer must not fill a row beyond max_tokens_per_bin"),
+    "sample_conservation": (
+        "sample not delivered exactly once as planned",
+        "lost and repeated samples bias training: compare the packer's output with its input",
+    ),
+    "token_order": ("tokens of a sample in another order", "the packer must not reorder tokens"),
+    "labels_preserved": ("label is not the sample's own", "labels must travel with their tokens, unshifted"),
+    "position_ids": ("position does not restart or count", "positions restart at 0 with each segment"),
+    "boundary_labels": (
+        "first token of a segment is a target",
+        "set its label to -100, or it is predicted from the sample before it",
+    ),
+    "cumulative_boundaries": ("cu_seq_lens is not the segments' borders", "it runs from 0 over every border to T"),
+    "sequence_indices": ("seq_idx is not the segment's number", "number the segments of a row 0, 1, 2, …"),
+    "varlen_fields": (
+        "varlen arguments incomplete or of the wrong type",
+        "pass cu_seq_lens_q/k as int32 and max_length_q/k as plain ints, or none of the four",
+    ),
+    "aligned_fields": ("per-token field of another length", "pad every per-token tensor alike"),
+    "mask_agrees": ("segment named otherwise", "all dialects of a batch must name the same segments"),
+    "padding_segment": ("padding inside a segment or with a label", "padding is no segment and has label -100"),
+    "supervision_per_row": (
+        "row without a target",
+        "such a row costs a step and trains nothing: reject its samples before packing",
+    ),
+    "orphan_fragments": (
+        "part of an answer without its prompt",
+        "do not split samples across rows; reject or truncate them by the window policy",
+    ),
+    "target_count": ("batch with another number of targets", "labels were masked, unmasked or cut at borders"),
+    "effective_window": ("another limit in force", "set max_length to the contract's window"),
+    "index_range": ("index out of range", "shorten the row, or use a vocabulary that holds the ids"),
+}
+
+
+def checks(contract: Contract) -> list[Check]:
+    """The invariants that the contract asks for, and the limits that the section sets."""
+    section = contract.packing
+    if section is None:
+        return []
+    names = [name for name in INVARIANTS if section.wants(name)]
+    if section.trainer is None and "effective_window" in names:
+        names.remove("effective_window")
+    key = ("packing", "invariants") if "invariants" in section.model_fields_set else ("packing",)
+    found = [
+        Check("packing", name, key, "audit", effective_window if name == "effective_window" else partial(invariant, name))
+        for name in names
+    ]
+    for name in limit_names(section):
+        where = limit_key("packing", section, name)
+        found.append(Check("packing", name, where, "audit", partial(limit, name), name.startswith("min_")))
+    return found
+
+
+def invariant(name: str, evidence: Evidence) -> Verdict:
+    """One invariant over everything that was delivered."""
+    audit = evidence.audit
+    what, advice = INVARIANTS[name]
+    verdict = offence_verdict(name, audit.counts[name], audit.witnesses.get(name, [])[:SHOWN], what, advice)
+    if verdict.outcome == "passed":
+        return verdict
+    context = (f"delivered by {evidence.pipeline.maker}: {audit.rows:,} rows, {audit.batches:,} batch rows",)
+    if name == "target_count":
+        context = (*context, f"targets {audit.targets:,}, expected {audit.expected_targets:,}")
+    return Verdict(**{**_fields(verdict), "context": context})
+
+
+def _fields(verdict: Verdict) -> dict[str, object]:
+    return {name: getattr(verdict, name) for name in Verdict.__dataclass_fields__}
+
+
+def effective_window(evidence: Evidence) -> Verdict:
+    """The trainer's own limit is the contract's window."""
+    wanted, found = evidence.contract.max_tokens_per_bin, evidence.pipeline.window()
+    if found == wanted:
+        return Verdict("passed", f"effective_window {found:,}", found, wanted, "tokens")
+    said = "no limit" if found is None else f"{found:,}"
+    return Verdict(
+        "failed",
+        f"effective_window: {evidence.pipeline.maker} has {said}, the contract {wanted:,}",
+        found,
+        wanted,
+        "tokens",
+        advice=INVARIANTS["effective_window"][1],
+    )
+
+
+def limit(name: str, evidence: Evidence) -> Verdict:
+    """One limit of the section."""
+    section, audit = evidence.contract.packing, evidence.audit
+    measured, unit, note = _measured(name, evidence)
+    context = (f"{audit.rows:,} rows of at most {evidence.pipeline.expected.capacity:,} tokens, {audit.row_tokens:,} in all",)
+    return limit_verdict(
+        name,
+        measured,
+        unit,
+        both_limits(section, name),
+        note,
+        context=context,
+        advice="pack larger map batches, sort longest first, or use the reference packer ffd",
+    )
+
+
+def _measured(name: str, evidence: Evidence) -> tuple[Number, Unit, str]:
+    audit, capacity = evidence.audit, evidence.pipeline.expected.capacity
+    bound = math.ceil(audit.row_tokens / capacity)
+    if name == "min_utilization":
+        return audit.row_tokens / (audit.rows * capacity), "ratio", f"{audit.rows:,} rows"
+    if name == "max_rows_over_bound":
+        return audit.rows / bound, "factor", f"{audit.rows:,} rows, at least {bound:,}"
+    if name == "max_padding_ratio":
+        padding = audit.width_tokens - audit.piece_tokens
+        return padding / audit.width_tokens, "ratio", f"{padding:,} of {audit.width_tokens:,} tokens"
+    optimum = _fewest_rows(evidence)
+    return audit.rows - optimum, "rows", f"{audit.rows:,} rows, at least {optimum:,}"
+
+
+def _fewest_rows(evidence: Evidence) -> int:
+    """The Martello–Toth bound over the samples that should be delivered."""
+    from pytest_longctx.packing.bounds import minimum_rows
+
+    lengths = evidence.pipeline.expected.lengths
+    return minimum_rows(lengths[lengths > 0], evidence.pipeline.expected.capacity)

@@ -1,0 +1,138 @@
+"""The chain rows → samples → ledger → plan → packed rows → batches → layouts, each link made once, lazily."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from pytest_longctx.errors import LongctxError
+from pytest_longctx.extensions import Extensions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.dataset import Dataset
+    from pytest_longctx.packing.audit import Audit
+    from pytest_longctx.packing.pipeline import Pipeline
+    from pytest_longctx.tokens.build import Measured
+    from pytest_longctx.tokens.tokenizer import Tokenizer
+    from pytest_longctx.window import Plan, WindowSamples
+
+T = TypeVar("T")
+
+
+class BrokenLinkError(LongctxError):
+    """A link of the chain could not be made; `again` once its cause has been told."""
+
+    def __init__(self, link: str, cause: LongctxError, *, again: bool) -> None:
+        self.link, self.cause = link, cause
+        first = str(cause).splitlines()[0]
+        super().__init__(f"no {link}: {first} (told in full above)" if again else f"no {link}: {cause}")
+
+
+class link(Generic[T]):  # noqa: N801 - a decorator, used like functools.cached_property
+    """A property made once; a failure is kept as well, and told in full only the first time."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> link[T]: ...
+    @overload
+    def __get__(self, instance: Any, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> T | link[T]:
+        if instance is None:
+            return self
+        failed = instance.failures.get(self._name)
+        if failed is not None:
+            raise BrokenLinkError(failed.link, failed.cause, again=True)
+        try:
+            value = instance.__dict__[self._name] = self._make(instance)
+        except BrokenLinkError as error:
+            instance.failures[self._name] = error
+            raise
+        except LongctxError as error:
+            instance.failures[self._name] = BrokenLinkError(self._name, error, again=True)
+            raise BrokenLinkError(self._name, error, again=False) from error
+        return value
+
+
+class Evidence:
+    """All that the checks of one contract look at."""
+
+    def __init__(self, contract: Contract, extensions: Extensions | None = None) -> None:
+        self.contract = contract
+        self.extensions = extensions or Extensions()
+        self.failures: dict[str, BrokenLinkError] = {}
+
+    @link
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer and its template."""
+        from pytest_longctx.tokens.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.contract)
+
+    @link
+    def dataset(self) -> Dataset:
+        """The rows."""
+        from pytest_longctx.dataset import open_dataset
+
+        return open_dataset(self.contract.dataset, self.contract)
+
+    @link
+    def measured(self) -> Measured:
+        """Samples, ledger and findings of one pass over the rows."""
+        from pytest_longctx.tokens.build import measure
+
+        dataset = self.dataset
+        return measure(dataset, dataset.shape, self.tokenizer, self.contract.supervision)
+
+    @link
+    def columns(self) -> WindowSamples:
+        """The ledger as the window policy reads it."""
+        from pytest_longctx.window import WindowSamples
+
+        ledger = self.measured.ledger
+        none = ledger.supervised == 0
+        start, end = (np.where(none, ledger.total, ledger.tail[:, side]) for side in (0, 1))
+        return WindowSamples.of(ledger.total, ledger.supervised, start, end)
+
+    @link
+    def plan(self) -> Plan:
+        """The ledger after the window policy."""
+        from pytest_longctx.window import WindowPolicy, plan_window
+
+        terms = self.contract.window
+        if terms is None:
+            raise LongctxError("the contract has no section window")
+        policy = WindowPolicy(terms.min_kept_supervised_tokens, terms.max_supervision_loss_ratio)
+        return plan_window(self.columns, terms.target_context_len, policy)
+
+    @link
+    def pipeline(self) -> Pipeline:
+        """The packer with its collator, or the trainer, that the contract names."""
+        from pytest_longctx.packing.pipeline import build_pipeline
+
+        terms, samples = self.contract.packing, self.measured.samples
+        if terms is None:
+            raise LongctxError("the contract has no section packing")
+        if samples is None:
+            raise LongctxError("packing needs token ids, and rows of shape lengths have none")
+        plan = self.plan if self.contract.window else None
+        return build_pipeline(
+            self.contract, terms, self.dataset, samples, plan, self.tokenizer, self.extensions
+        )
+
+    @link
+    def audit(self) -> Audit:
+        """All that the pipeline delivered, checked."""
+        samples = self.measured.samples
+        if samples is None:
+            raise LongctxError("packing needs token ids, and rows of shape lengths have none")
+        return self.pipeline.audit(samples)

@@ -1,0 +1,157 @@
+"""pytest's nodes: a contract file, its sections, its checks. All node ids, names and line numbers are here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_longctx.errors import LongctxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_longctx.checks import Check
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.evidence import Evidence
+    from pytest_longctx.verdict import Verdict
+
+VERDICT: pytest.StashKey[Verdict] = pytest.StashKey()
+
+
+class ContractWarning(UserWarning):
+    """A check's value is beyond the contract's `warn`, and within its `limits`."""
+
+
+class CheckFailure(AssertionError):
+    """A check did not pass; carries its verdict to the item's report."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+def contract_nodeid(path: Path, rootpath: Path) -> str | None:
+    """A contract outside rootdir would get an empty id; it gets its path relative to rootdir instead."""
+    if path.is_relative_to(rootpath):
+        return None
+    try:
+        return Path(os.path.relpath(path, rootpath)).as_posix()
+    except ValueError:  # another drive on Windows
+        return path.as_posix()
+
+
+class ContractFile(pytest.Module):
+    """A contract as a module without Python code, so that every fixture scope works."""
+
+    contract: Contract
+    evidence: Evidence
+
+    @classmethod
+    def of(cls, parent: pytest.Collector, path: Path, contract: Contract, evidence: Evidence) -> ContractFile:
+        """The node of a contract."""
+        nodeid = contract_nodeid(path, parent.config.rootpath)
+        node: ContractFile = cls.from_parent(parent, path=path, nodeid=nodeid)
+        node.contract, node.evidence = contract, evidence
+        node.add_marker("longctx")
+        return node
+
+    @property
+    def obj(self) -> Any:
+        """No Python module stands behind a contract."""
+        return None
+
+    def collect(self) -> Iterator[Section]:
+        """One collector a section, in the order of the checks."""
+        from pytest_longctx.checks import checks_of
+
+        sections: dict[str, list[Check]] = {}
+        for check in checks_of(self.contract):
+            sections.setdefault(check.section, []).append(check)
+        for name, checks in sections.items():
+            section: Section = Section.from_parent(self, name=name)
+            section.checks = checks
+            section.add_marker(f"longctx_{name}")
+            yield section
+
+
+class Section(pytest.Collector):
+    """A section of a contract."""
+
+    checks: list[Check]
+
+    def collect(self) -> Iterator[CheckItem]:
+        """One item a check."""
+        for check in self.checks:
+            item: CheckItem = CheckItem.from_parent(self, name=check.name, callobj=_no_function)
+            item.check = check
+            yield item
+
+
+def _no_function() -> None:
+    """Stands where pytest wants the test function of an item."""
+
+
+class CheckItem(pytest.Function):
+    """One check of a contract."""
+
+    check: Check
+
+    @property
+    def file(self) -> ContractFile:
+        """The contract's node."""
+        node = self.getparent(ContractFile)
+        if node is None:
+            raise AssertionError("a check stands below its contract")
+        return node
+
+    def setup(self) -> None:
+        """Make what the check looks at; where that fails, the item errors with the cause."""
+        super().setup()
+        try:
+            getattr(self.file.evidence, self.check.needs)
+        except LongctxError as error:
+            pytest.fail(self._printable(f"{self.check.name}: {error}"), pytrace=False)
+
+    def runtest(self) -> None:
+        """Judge, and raise or warn."""
+        verdict = self.check.run(self.file.evidence)
+        self.stash[VERDICT] = verdict
+        self._record(verdict)
+        if verdict.outcome == "failed":
+            raise CheckFailure(self._text(verdict))
+        if verdict.outcome == "skipped":
+            pytest.skip(verdict.headline)
+        if verdict.outcome == "warned":
+            self.warn(ContractWarning(self._text(verdict)))
+
+    def _record(self, verdict: Verdict) -> None:
+        from pytest_longctx.report.record import to_record
+
+        self.user_properties.append(("longctx", to_record(self.check, verdict)))
+
+    def _text(self, verdict: Verdict) -> str:
+        from pytest_longctx.report.text import verdict_lines
+
+        return "\n".join(verdict_lines(self.check, verdict, self.file.contract))
+
+    @staticmethod
+    def _printable(text: str) -> str:
+        from pytest_longctx.report.text import plain
+
+        return "\n".join(map(plain, text.splitlines()))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
+        """The verdict's text; an error of the user's input without a traceback; anything else in full."""
+        if isinstance(excinfo.value, CheckFailure):
+            return excinfo.value.text
+        if isinstance(excinfo.value, LongctxError):
+            return self._printable(f"{self.check.name}: {excinfo.value}")
+        return super().repr_failure(excinfo, *args, **kwargs)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """The contract's line that asks for the check, counted from 0."""
+        contract = self.file.contract
+        return self.path, contract.line(*self.check.key) - 1, f"{self.check.section}::{self.name}"

@@ -1,0 +1,135 @@
+"""Each admitted sample exactly once: what was lost, repeated, cut, foreign or should not have come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pytest_longctx.packing.match import UNKNOWN
+from pytest_longctx.witness import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from pytest_longctx.packing.audit import Expected
+    from pytest_longctx.packing.view import View
+    from pytest_longctx.tokens.ledger import Samples
+
+
+@dataclass
+class Coverage:
+    """Which tokens of which samples came in pieces, over all batches; whole samples are counted elsewhere.
+
+    parts: per sample the token spans that came; remnants: pieces that no sample was found for, by content.
+    """
+
+    samples: Samples
+    lengths: NDArray[np.int64]
+    parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    remnants: dict[bytes, list[Witness]] = field(default_factory=dict)
+
+    def add(self, view: View) -> None:
+        """Take in one batch."""
+        pieces = view.pieces
+        size = pieces.end - pieces.start
+        expected = np.where(pieces.sample == UNKNOWN, -1, self.lengths[pieces.sample])
+        partial = (pieces.offset != 0) | (size != expected)
+        for piece in np.flatnonzero(partial & ~pieces.shuffled).tolist():
+            sample, offset = int(pieces.sample[piece]), int(pieces.offset[piece])
+            if sample == UNKNOWN:
+                self._unknown(view, int(pieces.start[piece]), int(pieces.end[piece]))
+            else:
+                self.parts.setdefault(sample, []).append((offset, offset + int(size[piece])))
+
+    def _unknown(self, view: View, start: int, end: int) -> None:
+        row, segment, column = view.place(start)
+        witness = Witness(
+            f"row {row}",
+            "tokens of a sample",
+            f"{end - start} tokens that no sample has",
+            position=column,
+            row=row,
+            segment=segment,
+        )
+        content = view.batch.ids.ravel()[start:end].astype(np.int32).tobytes()
+        self.remnants.setdefault(content, []).append(witness)
+
+    def settle(self, sample: int) -> list[tuple[int, int]]:
+        """The gaps in a sample's tokens; a stretch too short to be recognised by itself closes its gap."""
+        gaps = _gaps(self.parts.get(sample, []), int(self.lengths[sample]))
+        ids = self.samples[sample].ids
+        return [(a, b) for a, b in gaps if not self._close(ids[a:b].tobytes())]
+
+    def _close(self, content: bytes) -> bool:
+        waiting = self.remnants.get(content)
+        if not waiting:
+            return False
+        waiting.pop()
+        return True
+
+
+def _gaps(parts: list[tuple[int, int]], length: int) -> list[tuple[int, int]]:
+    gaps, at = [], 0
+    for start, end in sorted(parts):
+        if start > at:
+            gaps.append((at, start))
+        at = max(at, end)
+    return [*gaps, (at, length)] if at < length else gaps
+
+
+def _overlap(parts: list[tuple[int, int]]) -> int:
+    repeated, at = 0, 0
+    for start, end in sorted(parts):
+        repeated += max(0, min(at, end) - start)
+        at = max(at, end)
+    return repeated
+
+
+def conservation(
+    samples: Samples, expected: Expected, delivered: NDArray[np.int64], coverage: Coverage
+) -> Iterator[Witness]:
+    """Every offence against "each admitted sample exactly once", in the order of the samples."""
+    names = samples.ledger.ids
+    rejected = expected.fed & (expected.lengths == 0)
+    simple = (delivered == 1) & (expected.lengths > 0)
+    simple[list(coverage.parts)] = False
+    unfed = ~expected.fed & (delivered == 0)
+    unfed[list(coverage.parts)] = False
+    for sample in np.flatnonzero(~simple & ~unfed).tolist():
+        reason = (
+            _of_rejected(sample, coverage)
+            if rejected[sample] or expected.lengths[sample] == 0
+            else _of_admitted(sample, int(delivered[sample]), coverage)
+        )
+        if reason:
+            yield Witness(names[sample], f"{int(expected.lengths[sample])} tokens once", reason)
+    for witness in (witness for waiting in coverage.remnants.values() for witness in waiting):
+        yield witness
+
+
+def _of_rejected(sample: int, coverage: Coverage) -> str:
+    parts = coverage.parts.get(sample, [])
+    if not parts:
+        return "rejected by the window, and dropped without a count"
+    tokens = sum(end - start for start, end in parts)
+    return f"rejected by the window, yet {tokens} of its tokens are in a batch"
+
+
+def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
+    parts = coverage.parts.get(sample, [])
+    if delivered > 1:
+        return f"{delivered} times"
+    if delivered == 1:
+        tokens = sum(end - start for start, end in parts)
+        return f"once and {tokens} tokens of it again"
+    if repeated := _overlap(parts):
+        return f"{repeated} tokens twice"
+    gaps = coverage.settle(sample)
+    if not gaps:
+        return ""
+    lost = sum(end - start for start, end in gaps)
+    return "lost" if not parts else f"cut, {lost} tokens lost"

@@ -1,0 +1,201 @@
+"""Layouts: what a batch says of its segments, in any dialect, in one normal form. O(tokens)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_longctx.errors import PackingError
+from pytest_longctx.packing.batch import to_numpy
+from pytest_longctx.packing.mask import read_dense
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from pytest_longctx.packing.batch import Batch
+
+Ints = "NDArray[np.int64]"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The segments of a batch of `rows` × `width` tokens, in order of row and start.
+
+    row, start, end: int64[S], columns `[start, end)` of a row. What no segment covers is padding.
+    `names_segments` is False for a padding mask: it tells tokens from padding, not samples from each other.
+    `faults` tell what the dialect says that no layout can mean.
+    """
+
+    dialect: str
+    rows: int
+    width: int
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    names_segments: bool = True
+    faults: tuple[str, ...] = ()
+
+    @property
+    def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Starts and ends in the flattened batch."""
+        base = self.row * self.width
+        return base + self.start, base + self.end
+
+
+def layouts(batch: Batch) -> list[Layout]:
+    """Every dialect present in a batch, read apart from the others."""
+    return [layout for layout in (reader(batch) for reader in _READERS) if layout is not None]
+
+
+def from_flat(
+    dialect: str,
+    batch: Batch,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    faults: tuple[str, ...] = (),
+) -> Layout:
+    """A layout from segments of the flattened batch; a segment across rows is cut at the row's end."""
+    row = starts // batch.width
+    end = np.minimum(ends - row * batch.width, batch.width)
+    return Layout(dialect, batch.rows, batch.width, row, starts - row * batch.width, end, faults=faults)
+
+
+def _runs(new: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Flat starts and ends of the runs that begin where `new` is set, of tokens in `kept`; both bool[B, T]."""
+    new[:, 0] = True
+    flat_kept = kept.ravel()
+    begins = (new.ravel() | np.diff(flat_kept, prepend=~flat_kept[:1])) & flat_kept
+    starts = np.flatnonzero(begins)
+    stops = np.flatnonzero(new.ravel() | ~flat_kept)
+    following = np.searchsorted(stops, starts, side="right")
+    return starts, np.append(stops, flat_kept.size)[following]
+
+
+def _position_ids(batch: Batch) -> Layout | None:
+    positions = _per_token(batch, "position_ids")
+    if positions is None:
+        return None
+    new = np.ones(positions.shape, dtype=np.bool_)
+    new[:, 1:] = (positions[:, 1:] == 0) | (positions[:, 1:] <= positions[:, :-1])
+    return from_flat("position_ids", batch, *_runs(new, np.ones_like(new)))
+
+
+def _seq_idx(batch: Batch) -> Layout | None:
+    index = _per_token(batch, "seq_idx")
+    if index is None:
+        return None
+    new = np.ones(index.shape, dtype=np.bool_)
+    new[:, 1:] = index[:, 1:] != index[:, :-1]
+    return from_flat("seq_idx", batch, *_runs(new, index >= 0))
+
+
+def _per_token(batch: Batch, name: str) -> NDArray[Any] | None:
+    """A field of shape (B, T); one row for all rows is repeated. Fields of other lengths are not readable."""
+    array = batch.array(name)
+    if array is None:
+        return None
+    if array.ndim == 1:
+        array = array[None]
+    if array.ndim == 2 and array.shape[0] == 1 < batch.rows:
+        array = np.broadcast_to(array, (batch.rows, array.shape[1]))
+    return array if array.shape == batch.ids.shape else None
+
+
+def _cu_seq_lens(batch: Batch) -> Layout | None:
+    edges = batch.array("cu_seq_lens_q")
+    if edges is None:
+        edges = batch.array("cu_seq_lens_k")
+    if edges is None:
+        return None
+    size = batch.ids.size
+    edges = edges.ravel().astype(np.int64)
+    faults = tuple(_edge_faults(edges, size))
+    edges = np.unique(np.clip(edges, 0, size))
+    return from_flat("cu_seq_lens", batch, edges[:-1], edges[1:], faults)
+
+
+def _edge_faults(edges: NDArray[np.int64], size: int) -> Iterator[str]:
+    if edges.size < 2:
+        yield f"has {edges.size} entries, expected a start and an end at least"
+        return
+    if edges[0] != 0:
+        yield f"starts at {edges[0]}, expected 0"
+    if (np.diff(edges) <= 0).any():
+        yield "does not grow strictly"
+    if edges[-1] != size:
+        yield f"ends at {edges[-1]}, expected {size} tokens"
+
+
+def _seq_lengths(batch: Batch) -> Layout | None:
+    value = batch.fields.get("seq_lengths")
+    if value is None:
+        return None
+    per_row = list(value) if batch.rows > 1 or _nested(value) else [value]
+    lengths = [to_numpy(row, f"{batch.maker}: seq_lengths").ravel().astype(np.int64) for row in per_row]
+    return from_lengths("seq_lengths", batch, lengths)
+
+
+def _nested(value: Any) -> bool:
+    return len(value) > 0 and np.ndim(value[0]) > 0
+
+
+def from_lengths(dialect: str, batch: Batch, lengths: list[NDArray[np.int64]]) -> Layout:
+    """A layout from the segment lengths of each row; several rows of lengths may lie in one flattened row."""
+    if batch.rows == 1:
+        lengths = [np.fromiter(chain.from_iterable(row.tolist() for row in lengths), dtype=np.int64)]
+    lengths = [row[row > 0] for row in lengths]
+    faults = tuple(
+        f"row {number}: lengths add up to {row.sum()}, more than {batch.width} tokens"
+        for number, row in enumerate(lengths)
+        if row.sum() > batch.width
+    )
+    if len(lengths) != batch.rows:
+        faults = (*faults, f"has {len(lengths)} rows, the batch {batch.rows}")
+    ends = [
+        np.minimum(np.cumsum(row), batch.width) + number * batch.width for number, row in enumerate(lengths)
+    ]
+    starts = [end - np.diff(end, prepend=number * batch.width) for number, end in enumerate(ends)]
+    first, last = (np.concatenate([*part, np.empty(0, np.int64)]) for part in (starts, ends))
+    inside = (first < last) & (first < batch.ids.size)
+    return from_flat(dialect, batch, first[inside], last[inside], faults)
+
+
+def _attention_mask(batch: Batch) -> Layout | None:
+    value = batch.fields.get("attention_mask")
+    if value is None or not hasattr(value, "ndim"):
+        return None
+    return _dense(batch, value) if value.ndim == 4 else _mask_2d(batch)
+
+
+def _mask_2d(batch: Batch) -> Layout | None:
+    mask = _per_token(batch, "attention_mask")
+    if mask is None:
+        return None
+    if np.issubdtype(mask.dtype, np.floating) and np.isnan(mask).any():
+        raise PackingError(f"{batch.maker}: attention_mask holds NaN")
+    kept = mask != 0
+    numbered = bool((mask > 1).any()) and mask.dtype != np.bool_
+    new = np.zeros(mask.shape, dtype=np.bool_)
+    if numbered:
+        new[:, 1:] = mask[:, 1:] != mask[:, :-1]
+    starts, ends = _runs(new, kept)
+    layout = from_flat("segment_mask" if numbered else "padding_mask", batch, starts, ends)
+    return layout if numbered else _replace_naming(layout)
+
+
+def _replace_naming(layout: Layout) -> Layout:
+    parts = (layout.dialect, layout.rows, layout.width, layout.row, layout.start, layout.end)
+    return Layout(*parts, names_segments=False)
+
+
+def _dense(batch: Batch, mask: Any) -> Layout:
+    starts, ends, faults = read_dense(mask, batch.rows, batch.width, batch.maker)
+    return from_flat("block_mask", batch, starts, ends, faults)
+
+
+_READERS = (_cu_seq_lens, _attention_mask, _seq_idx, _seq_lengths, _position_ids)

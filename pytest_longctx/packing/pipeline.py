@@ -1,0 +1,133 @@
+"""The thing under test: the contract's packer with its collator, or a whole trainer, as deliveries."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_longctx.errors import LongctxError, PackingError
+from pytest_longctx.packing.admitted import Admitted
+from pytest_longctx.packing.audit import Audit, Delivery, Expected, audit, grouped
+from pytest_longctx.packing.collators import SHIPPED, build_collator
+from pytest_longctx.packing.packers import shipped_packers
+from pytest_longctx.packing.trainers import TRAINERS, TrainerRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.contract.stages import PackingSection
+    from pytest_longctx.dataset import Dataset
+    from pytest_longctx.extensions import Extensions
+    from pytest_longctx.tokens.ledger import Samples
+    from pytest_longctx.tokens.tokenizer import Tokenizer
+    from pytest_longctx.window import Plan
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What delivers, its name in messages, and what it should deliver.
+
+    `window` is the trainer's own limit in tokens; None where the contract's capacity is handed to the packer.
+    """
+
+    maker: str
+    expected: Expected
+    deliver: Callable[[], Iterable[Delivery]]
+    window: Callable[[], int | None] = lambda: None
+
+    def audit(self, samples: Samples) -> Audit:
+        """Run it once and check all that comes.
+
+        Raises:
+            PackingError: naming the packer, collator or trainer that failed.
+        """
+        return audit(_guarded(self.deliver, self.maker), samples, self.expected, self.maker)
+
+
+def _guarded(deliver: Callable[[], Iterable[Delivery]], maker: str) -> Iterator[Delivery]:
+    """Code under test may raise anything, at any time."""
+    try:
+        yield from deliver()
+    except LongctxError:
+        raise
+    except Exception as error:
+        raise PackingError(f"{maker} raised {type(error).__name__}: {error}") from error
+
+
+def build_pipeline(
+    contract: Contract,
+    terms: PackingSection,
+    dataset: Dataset,
+    samples: Samples,
+    plan: Plan | None,
+    tokenizer: Tokenizer,
+    extensions: Extensions,
+) -> Pipeline:
+    """The pipeline that the contract names.
+
+    Without a window every sample that fits the capacity is admitted.
+    """
+    capacity = contract.max_tokens_per_bin or 0
+    total = samples.ledger.total.astype(np.int64)
+    lengths = plan.length if plan is not None else np.where(total <= capacity, total, 0)
+    fed = np.ones(len(lengths), dtype=np.bool_) if terms.feed_mode == "all" else lengths > 0
+    expected = Expected(lengths, fed, capacity, len(tokenizer.backend), terms.row_stride)
+    packers = {**shipped_packers(terms.map_kwargs.model_dump(exclude_none=True)), **extensions.packers}
+    packer = partial(_named("packer", terms.packer.name, packers), **terms.packer.config)
+    collate = _collator(terms, tokenizer, extensions)
+    admitted = Admitted(samples, np.where(fed, total, 0) if terms.feed_mode == "all" else lengths)
+    if terms.trainer is None:
+        maker = f"{terms.packer.name} + {terms.collator.name}"
+        return Pipeline(maker, expected, lambda: _pack(packer, collate, admitted, capacity, terms))
+    adapter = _named("trainer", terms.trainer.name, {**TRAINERS, **extensions.trainers})
+    trainer = adapter(
+        TrainerRequest(
+            contract=contract,
+            terms=terms,
+            dataset=dataset,
+            samples=samples,
+            fed=np.where(fed, total, 0),
+            planned=lengths,
+            tokenizer=tokenizer,
+            pack=lambda: packer(admitted, capacity),
+            collate=collate,
+        )
+    )
+    return Pipeline(trainer.maker, expected, trainer.deliver, trainer.window)
+
+
+def _collator(terms: PackingSection, tokenizer: Tokenizer, extensions: Extensions) -> Callable[..., Any]:
+    name = terms.collator.name
+    registered = _named("collator", name, {**SHIPPED, **extensions.collators})
+    if name in extensions.collators:
+        return registered
+    pad = tokenizer.backend.pad_token_id
+    return build_collator(name, terms.collator.config, pad if pad is not None else tokenizer.backend.eos_token_id or 0)
+
+
+def _named(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise LongctxError(f"packing.{kind}: there is no {kind} {name!r}{hint} Known: {', '.join(sorted(known))}")
+
+
+def _pack(
+    packer: Callable[..., Any],
+    collate: Callable[..., Any],
+    samples: Admitted,
+    capacity: int,
+    terms: PackingSection,
+) -> Iterator[Delivery]:
+    rows = packer(samples, capacity)
+    if not isinstance(rows, Iterable):
+        raise PackingError(f"packer {terms.packer.name} gave {type(rows).__name__}, expected packed rows")
+    for block in grouped(rows, terms.batch_size):
+        yield Delivery(block, collate([dict(row) for row in block]))

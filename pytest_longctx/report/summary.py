@@ -1,0 +1,48 @@
+"""The summary at the end: check, measured, limit, headroom, verdict; trouble first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_longctx.report.text import plain
+from pytest_longctx.verdict import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_ORDER = {"failed": 0, "warned": 1, "skipped": 2, "passed": 3}
+_NUMBERS = 46
+
+
+def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> Iterator[tuple[str, str]]:
+    """(outcome, text) per check that has a limit or did not pass, sorted by trouble; then the others' count.
+
+    Args:
+        records: (node id, record of the verdict).
+    """
+    told = [pair for pair in records if _worth_telling(pair[1])]
+    told.sort(key=lambda pair: (_ORDER[pair[1]["outcome"]], _room(pair[1])))
+    names = min(max(len("check"), *(len(name) for name, _ in told), 0), max(24, width - _NUMBERS))
+    if told:
+        yield "", f"{'check':{names}} {'measured':>10} {'limit':>10} {'headroom':>9}  verdict"
+    for name, record in told:
+        yield record["outcome"], _line(plain(name), record, names)
+    quiet = len(records) - len(told)
+    if quiet:
+        yield "", f"{quiet} {'more ' if told else ''}checks hold; they have no limit to be near to"
+
+
+def _worth_telling(record: dict[str, Any]) -> bool:
+    measured = record["unit"] != "offences" and record["limit"] is not None
+    return record["outcome"] != "passed" or measured
+
+
+def _room(record: dict[str, Any]) -> float:
+    return float("inf") if record["headroom"] is None else float(record["headroom"])
+
+
+def _line(name: str, record: dict[str, Any], width: int) -> str:
+    name = name if len(name) <= width else "…" + name[1 - width :]
+    room = "–" if record["headroom"] is None else f"{100 * record['headroom']:.0f} %"
+    measured, limit = (shown(record[key], record["unit"]) for key in ("measured", "limit"))
+    return f"{name:{width}} {measured:>10} {limit:>10} {room:>9}  {record['outcome']}"

@@ -1,0 +1,86 @@
+"""A verdict as lines of text; the first says it all in 80 columns."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_longctx.checks import Check
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.verdict import Verdict
+
+WIDTH = 80
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """Text of rows or files without control characters, so that it cannot steer a terminal."""
+    return _CONTROL.sub("�", text)
+
+
+def verdict_lines(check: Check, verdict: Verdict, contract: Contract) -> Iterator[str]:
+    """The text of a verdict that did not pass."""
+    yield plain(verdict.headline)
+    yield f"  {contract.display}:{contract.line(*check.key)}   {source_line(contract, check)}"
+    for line in verdict.context:
+        yield from _wrapped(plain(line))
+    yield from table(verdict.witnesses)
+    if verdict.more > 0:
+        yield f"  …{f'{verdict.more:,} more':>{WIDTH - 6}}"
+    if verdict.advice:
+        yield from _wrapped(plain(verdict.advice))
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
+
+
+def source_line(contract: Contract, check: Check) -> str:
+    """The contract's own words for what is checked."""
+    *above, last = check.key
+    if not above or above[-1] not in ("limits", "warn"):
+        return f"{last}:"
+    value: Any = contract
+    for part in check.key:
+        value = getattr(value, part)
+    return f"{above[-1]}: {{{last}: {value}}}"
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Rows of one shape in columns; numbers to the right. The last column takes the lines' rest."""
+    if not rows:
+        return
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
+    widths = [max(len(name), *(len(row[at]) for row in cells)) for at, name in enumerate(names)]
+    for line in (names, *cells):
+        padded = [
+            text.rjust(width) if flush else text.ljust(width)
+            for text, width, flush in zip(line, widths, right, strict=True)
+        ]
+        yield from _fold("  " + "  ".join(padded).rstrip(), line, widths)
+
+
+def _fold(line: str, cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """A line too wide for 80 columns goes on below, the last cell indented."""
+    if len(line) <= WIDTH:
+        return [line]
+    before = line[: len(line) - len(cells[-1])].rstrip()
+    if not before.strip() or len(cells) == 1:
+        return textwrap.wrap(line, WIDTH, subsequent_indent="    ")
+    return [*textwrap.wrap(before, WIDTH, initial_indent="", subsequent_indent="    ", drop_whitespace=False)] + (
+        textwrap.wrap(cells[-1], WIDTH, initial_indent="    ", subsequent_indent="    ")
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return plain(str(value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

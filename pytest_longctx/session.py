@@ -1,0 +1,161 @@
+"""One pytest run: which contracts it reads, and what it says of them at the end."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_longctx.errors import ContractError, LongctxError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.extensions import Extensions
+
+
+@dataclass
+class Contracts:
+    """The registered contracts by absolute path; symlinks are kept as they are named."""
+
+    by_path: dict[str, Contract] = field(default_factory=dict)
+
+    def header(self) -> list[str]:
+        """One line a contract for pytest's header."""
+        return [f"contract: {contract.display}" for contract in self.by_path.values()]
+
+
+def _absolute(config: pytest.Config, path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(os.path.join(config.invocation_params.dir, path))  # noqa: PTH100, PTH118 - no resolve()
+
+
+def _registered(config: pytest.Config) -> list[str]:
+    """Absolute paths of the option's and the ini key's contracts, each once."""
+    given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]
+    configured = [os.path.abspath(path) for path in config.getini("longctx_contracts")]  # noqa: PTH100
+    return list(dict.fromkeys([*given, *configured]))
+
+
+def extend_arguments(config: pytest.Config, args: list[str]) -> None:
+    """Append contracts to the command line.
+
+    A contract of the option stands beside whatever else is named. Those of the ini key run beside the ordinary
+    tests, but not when other paths are named.
+    """
+    named = [_absolute(config, arg.partition("::")[0]) for arg in config.known_args_namespace.file_or_dir]
+    given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]
+    wanted = dict.fromkeys(given)
+    if not named and not given:
+        args.extend(config.getini("testpaths") or [str(config.invocation_params.dir)])
+        wanted.update(dict.fromkeys(_registered(config)))
+    args.extend(path for path in wanted if path not in named)
+
+
+def read_contracts(config: pytest.Config) -> Contracts:
+    """Read every registered contract.
+
+    Raises:
+        pytest.UsageError: with all problems of all contracts, and what must be installed.
+    """
+    contracts, problems = Contracts(), list(map(str, _repeated(config)))
+    for path in _registered(config):
+        try:
+            contracts.by_path[path] = _read(path)
+        except ContractError as error:
+            problems += map(str, error.problems)
+    if problems:
+        raise pytest.UsageError("\n".join(problems))
+    return contracts
+
+
+def _repeated(config: pytest.Config) -> Iterable[Problem]:
+    given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]
+    for path in dict.fromkeys(path for path in given if given.count(path) > 1):
+        shown = os.path.relpath(path, config.invocation_params.dir)
+        yield Problem(shown, 1, 1, "", "the contract is given twice, expected once")
+
+
+def _read(path: str) -> Contract:
+    from pytest_longctx.contract import load_contract
+    from pytest_longctx.requirements import missing_extras
+
+    contract = load_contract(path)
+    missing = list(missing_extras(contract))
+    if missing:
+        raise ContractError(missing)
+    return contract
+
+
+def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """The node of a registered contract, or of a contract that the command line names."""
+    from pytest_longctx.nodes import ContractFile
+    from pytest_longctx.plugin import CONTRACTS
+
+    config = parent.config
+    contracts = config.stash.get(CONTRACTS, None)
+    contract = contracts.by_path.get(os.path.abspath(path)) if contracts else None  # noqa: PTH100
+    if contract is None:
+        if not _is_named(config, path) or not _is_contract(path):
+            return None
+        try:
+            contract = _read(str(path))
+        except ContractError as error:
+            raise pytest.UsageError(str(error)) from None
+    from pytest_longctx.evidence import Evidence
+
+    return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config)))
+
+
+def _is_named(config: pytest.Config, path: Path) -> bool:
+    named = (_absolute(config, str(arg).partition("::")[0]) for arg in config.args)
+    return os.path.abspath(path) in named  # noqa: PTH100
+
+
+def _is_contract(path: Path) -> bool:
+    """Whether the file's first key is `contract`, by its first words only."""
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        words = (line.strip() for line in lines.read(1 << 16).splitlines())
+        first = next((line for line in words if line and not line.startswith(("#", "---", "%"))), "")
+    return first.startswith("contract:")
+
+
+def _extensions(config: pytest.Config) -> Extensions:
+    from pytest_longctx.extensions import Extensions, merge
+    from pytest_longctx.packing.names import COLLATORS, PACKERS, TRAINERS
+
+    hook = config.hook
+    try:
+        return Extensions(
+            packers=merge("packer", PACKERS, hook.pytest_longctx_packers()),
+            collators=merge("collator", COLLATORS, hook.pytest_longctx_collators()),
+            trainers=merge("trainer", TRAINERS, hook.pytest_longctx_trainers()),
+            datasets=merge("dataset", (), hook.pytest_longctx_datasets()),
+        )
+    except LongctxError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def write_summary(reporter: Any) -> None:
+    """The summary section at the end of a run with contract items."""
+    from pytest_longctx.report.summary import summary_lines
+
+    records = [
+        (report.nodeid, value)
+        for reports in reporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call"
+        for name, value in getattr(report, "user_properties", ())
+        if name == "longctx"
+    ]
+    if not records:
+        return
+    reporter.section("longctx contract")
+    colours = {"failed": "red", "error": "red", "warned": "yellow", "passed": "green"}
+    for outcome, line in summary_lines(records, reporter._tw.fullwidth):
+        reporter.write_line(line, **({colours[outcome]: True} if outcome in colours else {}))

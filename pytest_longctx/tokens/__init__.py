@@ -1,0 +1,1 @@
+"""Conversations become samples: rendered once, tokenized once, told apart by aligned spans."""

@@ -1,0 +1,157 @@
+"""The ledger: what each sample is made of, in columns; and the samples' tokens, on disk."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pytest_longctx.tokens.sample import PROMPT, TEMPLATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+    from pytest_longctx.tokens.sample import Sample
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Per sample, n in all: tokens of each kind, and where the supervised spans lie.
+
+    template, prompt, supervised, answer, total: int32[n] tokens. tail: int32[n, 2], the last supervised span
+    (0, 0 where there is none). turns: int32[m, 2], supervised spans of all samples; turn_offsets: int64[n+1].
+    slices: the value of the slice column per sample, or empty.
+    """
+
+    ids: Sequence[str]
+    slices: Sequence[str]
+    template: NDArray[np.int32]
+    prompt: NDArray[np.int32]
+    supervised: NDArray[np.int32]
+    answer: NDArray[np.int32]
+    total: NDArray[np.int32]
+    tail: NDArray[np.int32]
+    turns: NDArray[np.int32]
+    turn_offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+
+class Tokens(NamedTuple):
+    """One sample's tokens: ids and labels int32[T], kind uint8[T]."""
+
+    ids: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+
+
+class Samples:
+    """The tokens of all samples, memory-mapped from a temporary folder that goes with this object.
+
+    ids, labels: int32[T]; kind: uint8[T]; offsets: int64[n+1].
+    """
+
+    def __init__(self, folder: str, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.offsets = np.concatenate([[0], np.cumsum(ledger.total, dtype=np.int64)])
+        self.ids = _map(folder, "ids", np.dtype(np.int32))
+        self.labels = _map(folder, "labels", np.dtype(np.int32))
+        self.kind = _map(folder, "kind", np.dtype(np.uint8))
+        self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def __len__(self) -> int:
+        return len(self.ledger)
+
+    def __getitem__(self, index: int) -> Tokens:
+        span = slice(self.offsets[index], self.offsets[index + 1])
+        return Tokens(self.ids[span], self.labels[span], self.kind[span])
+
+
+def _map(folder: str, name: str, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    path = Path(folder, name)
+    if path.stat().st_size == 0:
+        return np.empty(0, dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="r")
+
+
+class SampleWriter:
+    """Takes samples one by one; memory holds the ledger's columns only."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="longctx-")
+        self._files: list[IO[bytes]] = [
+            Path(self._folder, name).open("wb") for name in ("ids", "labels", "kind")
+        ]
+        self._columns = {name: array("i") for name in ("template", "prompt", "supervised", "answer", "total", "tail")}
+        self._turns, self._turn_counts = array("i"), array("i")
+        self._ids: list[str] = []
+        self._slices: list[str] = []
+
+    def add(self, sample: Sample) -> None:
+        """Append one sample."""
+        for file, column in zip(self._files, (sample.ids, sample.labels, sample.kind), strict=True):
+            column.tofile(file)
+        counts = np.bincount(sample.kind, minlength=3).tolist()
+        turns = sample.turns.ravel().tolist()
+        self._ids.append(sample.conversation.id)
+        if sample.conversation.slice is not None:
+            self._slices.append(sample.conversation.slice)
+        self._count(counts, int(sample.answer.sum()), turns[-2:] or [0, 0])
+        self._turns.extend(turns)
+        self._turn_counts.append(len(turns) // 2)
+
+    def add_lengths(self, name: str, prompt: int, supervised: int, slice_: str | None) -> None:
+        """Append a sample of which only lengths are known: the supervised part is the tail."""
+        self._ids.append(name)
+        if slice_ is not None:
+            self._slices.append(slice_)
+        tail = [prompt, prompt + supervised]
+        self._count([0, prompt, supervised], supervised, tail)
+        self._turns.extend(tail)
+        self._turn_counts.append(1)
+
+    def _count(self, kinds: list[int], answer: int, tail: list[int]) -> None:
+        columns = self._columns
+        columns["template"].append(kinds[TEMPLATE])
+        columns["prompt"].append(kinds[PROMPT])
+        columns["supervised"].append(kinds[-1])
+        columns["answer"].append(answer)
+        columns["total"].append(sum(kinds))
+        columns["tail"].extend(tail)
+
+    def close(self) -> Ledger:
+        """The ledger of all that was added."""
+        for file in self._files:
+            file.close()
+        columns = {name: _column(values) for name, values in self._columns.items()}
+        return Ledger(
+            ids=self._ids,
+            slices=self._slices,
+            turns=_column(self._turns).reshape(-1, 2),
+            turn_offsets=np.concatenate([[0], np.cumsum(_column(self._turn_counts), dtype=np.int64)]),
+            **{**columns, "tail": columns["tail"].reshape(-1, 2)},
+        )
+
+    def samples(self) -> Samples:
+        """The ledger with its tokens."""
+        return Samples(self._folder, self.close())
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        for file in self._files:
+            file.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _column(values: array[int]) -> NDArray[np.int32]:
+    return np.frombuffer(values, dtype=np.int32).copy() if values else np.empty(0, dtype=np.int32)

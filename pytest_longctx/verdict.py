@@ -1,0 +1,48 @@
+"""The result of a check, as plain values; only reporters print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Outcome = Literal["passed", "warned", "failed", "skipped"]
+Unit = Literal["ratio", "tokens", "rows", "samples", "factor", "offences", "number", "turns"]
+Number = int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check measured, against which limit, and what shows it.
+
+    headline: the first line, complete in 80 columns. context: further lines. witnesses: plain JSON mappings of
+    one shape, the worst first; more: how many further ones there are. advice: what to do.
+    """
+
+    outcome: Outcome
+    headline: str
+    measured: Number | None = None
+    limit: Number | None = None
+    unit: Unit = "number"
+    context: tuple[str, ...] = ()
+    witnesses: tuple[dict[str, Any], ...] = ()
+    more: int = 0
+    advice: str = ""
+
+
+def shown(value: Number | None, unit: Unit) -> str:
+    """A value as people read it: `3.4 %`, `9,120`, `1.03 ×`."""
+    if value is None:
+        return "–"
+    if unit == "ratio":
+        return f"{round(100 * value, 2):g} %"
+    if unit == "factor":
+        return f"{value:.3g} ×"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def headroom(verdict: Verdict, *, least: bool) -> float | None:
+    """How far the measured value is from its limit, as a share of the limit; negative beyond it."""
+    if verdict.measured is None or verdict.limit is None:
+        return None
+    distance = verdict.measured - verdict.limit if least else verdict.limit - verdict.measured
+    return distance / verdict.limit if verdict.limit else (0.0 if distance == 0 else None)
