@@ -1,0 +1,1 @@
+"""Packers, collators, layouts, and the invariants that packed rows must hold."""
