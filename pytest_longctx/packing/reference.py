@@ -50,12 +50,13 @@ class Packing:
         `samples[offsets[b]:offsets[b + 1]]` are the samples of bin b in placement order: longest first,
         ties by input order.
         """
+        samples = np.zeros(0, np.int64)
+        if self.count:
+            order = _stable_order(self.lengths.max() - self.lengths).astype(np.int32)  # as wide as `bins`
+            samples = order[_stable_order(self.bins[order])].astype(np.int64)
         offsets = np.zeros(self.count + 1, np.int64)
-        if not self.count:
-            return offsets, np.zeros(0, np.int64)
         np.cumsum(np.bincount(self.bins, minlength=self.count), out=offsets[1:])
-        order = _stable_order(self.lengths.max() - self.lengths).astype(np.int32)  # as wide as `bins`
-        return offsets, order[_stable_order(self.bins[order])].astype(np.int64)
+        return offsets, samples
 
 
 def first_fit_decreasing(lengths: Sequence[int] | IntArray, capacity: int) -> Packing:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -227,3 +228,15 @@ def test_best_fit_equals_trl_bin_for_bin():
         packed = data_utils._pack_bfd(table, capacity)["input_ids"]
         expected = [list(dict.fromkeys(row.values.to_numpy().tolist())) for row in packed]
         assert bin_members(best_fit_decreasing(lengths, capacity)) == expected
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+def test_memory_is_at_most_40_bytes_a_sample(pack):
+    lengths = np.random.default_rng(2).integers(1, 32_769, 1_000_000).astype(np.int32)
+    tracemalloc.start()
+    try:
+        packing = pack(lengths, 32_768)
+        packing.rows()
+        assert tracemalloc.get_traced_memory()[1] <= 40 * lengths.size
+    finally:
+        tracemalloc.stop()
