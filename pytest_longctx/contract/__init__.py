@@ -5,6 +5,7 @@ from __future__ import annotations
 from pytest_longctx.contract.dump import dump
 from pytest_longctx.contract.load import UNSUPPORTED, display_path, load_contract
 from pytest_longctx.contract.runs import (
+    BaselineSection,
     CurriculumBaseline,
     CurriculumBatch,
     CurriculumLimits,
@@ -42,6 +43,7 @@ from pytest_longctx.contract.stages import (
 __all__ = [
     "SECTIONS",
     "UNSUPPORTED",
+    "BaselineSection",
     "Contract",
     "CurriculumBaseline",
     "CurriculumBatch",

@@ -1,4 +1,4 @@
-"""What is run on models: sections `isolation`, `curriculum`, `gpu`; and `waivers`."""
+"""What is run on models: sections `isolation`, `curriculum`, `gpu`; and `baseline`, `waivers`."""
 
 from __future__ import annotations
 
@@ -200,6 +200,28 @@ class GpuSection(Section):
         return self
 
 
+CHECK = r"^[a-z]+::[a-z0-9_]+(::[^\s]+)?$"
+
+
+class BaselineSection(Section):
+    """How far metrics may move from the report that `--longctx-baseline` names."""
+
+    max_regression: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        description="`section::check` → how much worse its measured value may be, in the value's own unit. "
+        "A value that is better by more than this is told, so that the baseline is renewed."
+    )
+
+    @model_validator(mode="after")
+    def _rules(self) -> Self:
+        expected = "section::check, as in the node id"
+        refuse(
+            Fault(("max_regression", name), f"found text {name[:80]!r}, expected {expected}")
+            for name in self.max_regression
+            if not re.fullmatch(CHECK, name)
+        )
+        return self
+
+
 def _date(value: Any) -> Any:
     if isinstance(value, dt.date):
         return value
@@ -214,9 +236,7 @@ def _date(value: Any) -> Any:
 class Waiver(Section):
     """A check that may fail until a day."""
 
-    check: Annotated[str, Field(pattern=r"^[a-z]+::[a-z0-9_]+(::[^\s]+)?$")] = Field(
-        description="`section::check`, as in the node id."
-    )
+    check: Annotated[str, Field(pattern=CHECK)] = Field(description="`section::check`, as in the node id.")
     until: Annotated[dt.date, BeforeValidator(_date, json_schema_input_type=str)] = Field(
         description="Last day on which it holds, YYYY-MM-DD."
     )

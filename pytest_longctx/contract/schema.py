@@ -47,6 +47,9 @@ class Contract(Section):
     isolation: runs.IsolationSection | None = Field(default=None, description="The attention probe.")
     curriculum: runs.CurriculumSection | None = Field(default=None, description="Stages of growing windows.")
     gpu: runs.GpuSection | None = Field(default=None, description="The workload measured on a GPU.")
+    baseline: runs.BaselineSection | None = Field(
+        default=None, description="How far metrics may move from main."
+    )
     waivers: list[runs.Waiver] = Field(default_factory=list, description="Checks that may fail until a day.")
 
     _path: Path = PrivateAttr(default=Path())
@@ -83,7 +86,9 @@ class Contract(Section):
         """A path of the contract, relative to the contract's folder."""
         return Path(os.path.normpath(self._path.parent / relative))
 
-    @field_validator("lengths", "window", "packing", "isolation", "curriculum", "gpu", mode="before")
+    @field_validator(
+        "lengths", "window", "packing", "isolation", "curriculum", "gpu", "baseline", mode="before"
+    )
     @classmethod
     def _filled(cls, section: Any) -> Any:
         """An empty section would silently make no checks."""
@@ -93,7 +98,7 @@ class Contract(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        refuse([*_packing_faults(self), *_waiver_faults(self)])
+        refuse([*_packing_faults(self), *_check_faults(self)])
         return self
 
 
@@ -125,15 +130,15 @@ def _packing_faults(contract: Contract) -> list[Fault]:
     return faults
 
 
-def _waiver_faults(contract: Contract) -> list[Fault]:
-    return [
-        Fault(
-            ("waivers", place, "check"),
-            f"found {show(waiver.section)}, expected one of {', '.join(SECTIONS)}",
-        )
-        for place, waiver in enumerate(contract.waivers)
-        if waiver.section not in SECTIONS
+def _check_faults(contract: Contract) -> list[Fault]:
+    """Checks named by waivers and baseline whose section no contract can have."""
+    metrics = contract.baseline.max_regression if contract.baseline else {}
+    named: list[tuple[tuple[str | int, ...], str]] = [
+        *((("baseline", "max_regression", name), name.partition("::")[0]) for name in metrics),
+        *((("waivers", place, "check"), waiver.section) for place, waiver in enumerate(contract.waivers)),
     ]
+    expected = f"expected one of {', '.join(SECTIONS)}"
+    return [Fault(key, f"found {show(name)}, {expected}") for key, name in named if name not in SECTIONS]
 
 
 def json_schema() -> dict[str, Any]:

@@ -193,7 +193,7 @@ def test_found_values_are_short_and_printable(below):
         f"4:30: window.target_context_len: found text '{'x' * 37}'…, expected a whole number"
     ]
     (message,) = below('"\\e[31m": 1')
-    assert message.startswith("4:1: \\x1b[31m: unknown key, known: contract, ")
+    assert message.startswith("4:1: \\x1b[31m: unknown key, known: baseline, contract, ")
 
 
 @pytest.mark.parametrize(

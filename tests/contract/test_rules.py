@@ -160,6 +160,24 @@ INVARIANTS = (
             "lengths, window, packing, isolation, curriculum, gpu",
         ),
         (
+            "baseline: {max_regression: {window: 0.1}}",
+            "4:37: baseline.max_regression.window: found text 'window', expected section::check, "
+            "as in the node id",
+        ),
+        (
+            "baseline: {max_regression: {'windw::max_tokens': 0.1}}",
+            "4:50: baseline.max_regression.windw::max_tokens: found text 'windw', expected one of tokenizer, "
+            "dataset, supervision, lengths, window, packing, isolation, curriculum, gpu",
+        ),
+        (
+            "baseline: {max_regression: {'window::policy': -1}}",
+            "4:47: baseline.max_regression.window::policy: found -1, expected at least 0",
+        ),
+        (
+            "baseline:",
+            "4:10: baseline: found nothing (null), expected its keys, or no such section",
+        ),
+        (
             "waivers: [{check: 'window::policy', until: 2027-02-30, reason: x}]",
             "4:44: waivers.0.until: found text '2027-02-30', expected a date such as 2027-01-31",
         ),

@@ -94,6 +94,8 @@ gpu:
   seed: 42
   memory_trend_tolerance: 0.005
   limits: {{max_peak_memory_gb: 8, min_packing_speedup: 1.1, max_step_time_ratio: 1.15}}
+baseline:
+  max_regression: {{"window::max_overflow_ratio": 0.002, "lengths::max_p95_tokens": 64}}
 waivers:
   - {{check: "window::max_overflow_ratio", until: 2027-01-31, reason: legacy shard, ticket: DATA-12}}
 """
@@ -107,6 +109,10 @@ def test_every_section_of_the_format_is_read(load):
     assert contract.gpu.limits.max_peak_memory_gb == 8.0
     assert contract.waivers[0].until == datetime.date(2027, 1, 31)
     assert contract.waivers[0].section == "window"
+    assert contract.baseline.max_regression == {
+        "window::max_overflow_ratio": 0.002,
+        "lengths::max_p95_tokens": 64.0,
+    }
 
 
 def test_the_gpu_defaults_are_the_published_workload():
