@@ -24,16 +24,18 @@ T = TypeVar("T")
 
 
 class BrokenLinkError(LongctxError):
-    """A link of the chain could not be made; `again` once its cause has been told."""
+    """A link of the chain could not be made; `cause` is one and the same for all checks that need it.
 
-    def __init__(self, link: str, cause: LongctxError, *, again: bool) -> None:
-        self.link, self.cause = link, cause
-        first = str(cause).splitlines()[0]
-        super().__init__(f"no {link}: {first} (told in full above)" if again else f"no {link}: {cause}")
+    A cause that is no LongctxError is a fault of the engine.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+        super().__init__(str(cause))
 
 
 class link(Generic[T]):  # noqa: N801 - a decorator, used like functools.cached_property
-    """A property made once; a failure is kept as well, and told in full only the first time."""
+    """A property made once, in success as in failure."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make
@@ -49,17 +51,14 @@ class link(Generic[T]):  # noqa: N801 - a decorator, used like functools.cached_
     def __get__(self, instance: Any, owner: type) -> T | link[T]:
         if instance is None:
             return self
-        failed = instance.failures.get(self._name)
-        if failed is not None:
-            raise BrokenLinkError(failed.link, failed.cause, again=True)
+        if self._name in instance.failures:
+            raise instance.failures[self._name]
         try:
             value = instance.__dict__[self._name] = self._make(instance)
-        except BrokenLinkError as error:
-            instance.failures[self._name] = error
-            raise
-        except LongctxError as error:
-            instance.failures[self._name] = BrokenLinkError(self._name, error, again=True)
-            raise BrokenLinkError(self._name, error, again=False) from error
+        except Exception as error:
+            broken = error if isinstance(error, BrokenLinkError) else BrokenLinkError(error)
+            instance.failures[self._name] = broken
+            raise broken from None
         return value
 
 

@@ -26,11 +26,7 @@ class ContractWarning(UserWarning):
 
 
 class CheckFailure(AssertionError):
-    """A check did not pass; carries its verdict to the item's report."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
+    """A check did not pass; its text is the verdict's."""
 
 
 def contract_nodeid(path: Path, rootpath: Path) -> str | None:
@@ -48,13 +44,14 @@ class ContractFile(pytest.Module):
 
     contract: Contract
     evidence: Evidence
+    told: dict[Exception, str]
 
     @classmethod
     def of(cls, parent: pytest.Collector, path: Path, contract: Contract, evidence: Evidence) -> ContractFile:
         """The node of a contract."""
         nodeid = contract_nodeid(path, parent.config.rootpath)
         node: ContractFile = cls.from_parent(parent, path=path, nodeid=nodeid)
-        node.contract, node.evidence = contract, evidence
+        node.contract, node.evidence, node.told = contract, evidence, {}
         node.add_marker("longctx")
         return node
 
@@ -110,10 +107,22 @@ class CheckItem(pytest.Function):
     def setup(self) -> None:
         """Make what the check looks at; where that fails, the item errors with the cause."""
         super().setup()
+        if reason := self._broken_link():
+            pytest.fail(reason, pytrace=False)
+
+    def _broken_link(self) -> str:
+        """Why the check cannot be judged: in full with the first one that finds out, then by its name."""
+        from pytest_longctx.evidence import BrokenLinkError
+        from pytest_longctx.report.text import broken_lines
+
         try:
             getattr(self.file.evidence, self.check.needs)
-        except LongctxError as error:
-            pytest.fail(self._printable(f"{self.check.name}: {error}"), pytrace=False)
+        except BrokenLinkError as error:
+            first = self.file.told.setdefault(error.cause, self.check.id)
+            if first == self.check.id and not isinstance(error.cause, LongctxError):
+                raise error.cause from None
+            return "\n".join(broken_lines(self.check, str(error), first))
+        return ""
 
     def runtest(self) -> None:
         """Judge, and raise or warn."""
@@ -137,18 +146,14 @@ class CheckItem(pytest.Function):
 
         return "\n".join(verdict_lines(self.check, verdict, self.file.contract))
 
-    @staticmethod
-    def _printable(text: str) -> str:
-        from pytest_longctx.report.text import plain
-
-        return "\n".join(map(plain, text.splitlines()))
-
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """The verdict's text; an error of the user's input without a traceback; anything else in full."""
-        if isinstance(excinfo.value, CheckFailure):
-            return excinfo.value.text
+        if isinstance(excinfo.value, CheckFailure | ContractWarning):
+            return str(excinfo.value)
         if isinstance(excinfo.value, LongctxError):
-            return self._printable(f"{self.check.name}: {excinfo.value}")
+            from pytest_longctx.report.text import broken_lines
+
+            return "\n".join(broken_lines(self.check, str(excinfo.value), self.check.id))
         return super().repr_failure(excinfo, *args, **kwargs)
 
     def reportinfo(self) -> tuple[Path, int, str]:

@@ -20,7 +20,12 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
     Args:
         records: (node id, record of the verdict).
     """
-    told = [pair for pair in records if _worth_telling(pair[1])]
+    contracts = {name.partition("::")[0] for name, _ in records}
+    told = [
+        (name if len(contracts) > 1 else name.partition("::")[2], record)
+        for name, record in records
+        if _worth_telling(record)
+    ]
     told.sort(key=lambda pair: (_ORDER[pair[1]["outcome"]], _room(pair[1])))
     names = min(max(len("check"), *(len(name) for name, _ in told), 0), max(24, width - _NUMBERS))
     if told:

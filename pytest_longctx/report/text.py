@@ -6,6 +6,8 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from pytest_longctx.checks.check import clip
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -35,8 +37,22 @@ def verdict_lines(check: Check, verdict: Verdict, contract: Contract) -> Iterato
         yield from _wrapped(plain(verdict.advice))
 
 
+def broken_lines(check: Check, cause: str, first: str) -> Iterator[str]:
+    """The text of a check that could not be judged; the cause is told once, with the check `first`."""
+    if check.id != first:
+        yield f"{check.name}: not judged, see {first}"
+        return
+    lines = [plain(line) for line in cause.splitlines()]
+    yield clip(f"{check.name}: {lines[0]}")
+    if len(lines) > 1 or len(f"{check.name}: {lines[0]}") >= WIDTH:
+        for line in lines:
+            yield from _wrapped(line)
+
+
 def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False)
+    return textwrap.wrap(
+        line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def source_line(contract: Contract, check: Check) -> str:

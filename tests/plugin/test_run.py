@@ -1,0 +1,206 @@
+"""A contract as pytest items: selection, ids, outcomes, with and without xdist."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+XDIST = [pytest.param((), id="plain"), pytest.param(("-n0",), id="n0"), pytest.param(("-n2", "--dist", "loadfile"), id="n2")]
+
+WINDOW_TOO_SMALL = {"target_context_len": 8, "limits": {"max_overflow_ratio": 0.0}}
+
+
+@pytest.mark.parametrize("xdist", XDIST)
+def test_a_sound_contract_passes(pytester, project, xdist):
+    project()
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml", *xdist)
+    result.assert_outcomes(passed=result.parseoutcomes()["passed"])
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] > 20
+    result.stdout.fnmatch_lines(["*longctx contract*", "*window::max_overflow_ratio*0 %*0 %*passed*"])
+
+
+@pytest.mark.parametrize("xdist", XDIST)
+def test_a_failure_says_what_to_do(pytester, project, xdist):
+    project(window=WINDOW_TOO_SMALL, packing=None)
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml", *xdist)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "max_overflow_ratio 100 % > 0 %  (10 of 10 samples)",
+            "  contracts/sft.yaml:*   limits: {max_overflow_ratio: 0.0}",
+            "  id *total*template*prompt*supervised*kept*reason",
+            "  chat-*",
+            "  …*5 more",
+            "  a window of * would pass; or drop the 10 rows listed by --longctx-report",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_the_option_takes_a_space_as_well(pytester, project):
+    project(packing=None)
+    result = pytester.runpytest("--longctx-contract", "contracts/sft.yaml")
+    assert result.ret == 0
+
+
+def test_node_ids_can_be_pasted_back(pytester, project):
+    project()
+    collected = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "--collect-only", "-q")
+    ids = [line for line in collected.outlines if line.startswith("contracts/sft.yaml::")]
+    assert "contracts/sft.yaml::window::max_overflow_ratio" in ids
+    assert "contracts/sft.yaml::packing::sample_conservation" in ids
+    assert len(ids) == len(set(ids))
+    chosen = "contracts/sft.yaml::window::max_overflow_ratio"
+    pytester.runpytest(chosen).assert_outcomes(passed=1)
+    pytester.runpytest("--longctx-contract=contracts/sft.yaml", chosen).assert_outcomes(passed=1)
+    pytester.runpytest("contracts/sft.yaml::window").assert_outcomes(passed=2)
+
+
+def test_keywords_and_marks_select(pytester, project):
+    project()
+    run = ("--longctx-contract=contracts/sft.yaml",)
+    assert pytester.runpytest(*run, "-k", "max_overflow_ratio").parseoutcomes()["passed"] == 1
+    section = pytester.runpytest(*run, "-m", "longctx_window", "--strict-markers")
+    assert section.parseoutcomes()["passed"] == 2
+    nothing = pytester.runpytest(*run, "-m", "not longctx")
+    assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_last_failed_runs_the_failures_only(pytester, project):
+    project(window=WINDOW_TOO_SMALL, packing=None)
+    run = ("--longctx-contract=contracts/sft.yaml",)
+    failed = pytester.runpytest(*run).parseoutcomes()["failed"]
+    again = pytester.runpytest(*run, "--lf").parseoutcomes()
+    assert again["failed"] == failed
+    assert again.get("passed", 0) == 0
+
+
+def test_collection_touches_no_data(pytester, project):
+    path = project()
+    (pytester.path / "data" / "chats.jsonl").unlink()
+    result = pytester.runpytest(f"--longctx-contract={path}", "--collect-only", "-q")
+    assert result.ret == 0
+
+
+def test_items_report_the_line_of_the_contract(pytester, project):
+    path = project(packing=None)
+    items, _ = pytester.inline_genitems(f"--longctx-contract={path}")
+    item = next(item for item in items if item.name == "max_overflow_ratio")
+    line = path.read_text().splitlines().index("    max_overflow_ratio: 0.0")
+    assert item.reportinfo()[:2] == (path, line)
+
+
+def test_the_option_runs_beside_named_paths(pytester, project):
+    project(packing=None)
+    pytester.makepyfile("def test_other(): pass")
+    alone = pytester.runpytest("--longctx-contract=contracts/sft.yaml").parseoutcomes()["passed"]
+    both = pytester.runpytest("--longctx-contract=contracts/sft.yaml", ".").parseoutcomes()["passed"]
+    assert both == alone + 1
+
+
+def test_ini_contracts_run_beside_ordinary_tests(pytester, project):
+    project(packing=None)
+    pytester.makeini("[pytest]\nlongctx_contracts = contracts/sft.yaml\n")
+    pytester.makepyfile(test_other="def test_other(): pass")
+    whole = pytester.runpytest("-v")
+    whole.stdout.fnmatch_lines_random(["*test_other.py::test_other*PASSED*", "*contracts/sft.yaml::window::policy*PASSED*"])
+    pytester.runpytest("test_other.py").assert_outcomes(passed=1)
+
+
+def test_other_yaml_files_are_left_alone(pytester):
+    (pytester.path / "config.yaml").write_text("contract_of_employment: 1\n")
+    (pytester.path / "broken.yml").write_text("contract: [")
+    pytester.makepyfile("def test_other(): pass")
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_warning_shows_as_w(pytester, project):
+    limits = {"target_context_len": 64, "limits": {"max_overflow_ratio": 1.0}, "warn": {"max_truncated_ratio": 0.0}}
+    limits["target_context_len"], limits["max_supervision_loss_ratio"] = 20, 1.0
+    project(window=limits, packing=None)
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "-W", "default", "-v")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*window::max_truncated_ratio WARNED*", "*max_truncated_ratio 100 % > 0 %*"])
+    as_error = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "-W", "error::pytest_longctx.nodes.ContractWarning")
+    assert as_error.ret == 1
+    as_error.stdout.no_fnmatch_line("*nodes.py*")
+
+
+def test_quiet_runs_print_no_summary(pytester, project):
+    project(packing=None)
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "-q", "-q")
+    result.stdout.no_fnmatch_line("*longctx contract*")
+
+
+def test_no_line_of_a_failure_is_wider_than_80_columns(pytester, project):
+    project(window=WINDOW_TOO_SMALL, packing=None)
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml")
+    start = next(i for i, line in enumerate(result.outlines) if line.startswith("max_overflow_ratio"))
+    assert max(map(len, result.outlines[start : start + 12])) <= 80
+
+
+@pytest.mark.parametrize("xdist", XDIST)
+def test_module_fixtures_of_users_work(pytester, project, xdist):
+    project(packing=None)
+    pytester.makeconftest(
+        "import pytest\n"
+        "@pytest.fixture(autouse=True, scope='module')\n"
+        "def prepared():\n    yield 1\n"
+        "@pytest.fixture(autouse=True)\n"
+        "def each(prepared):\n    yield\n"
+    )
+    assert pytester.runpytest("--longctx-contract=contracts/sft.yaml", *xdist).ret == 0
+
+
+def test_a_run_without_a_contract_imports_nothing_heavy(pytester):
+    pytester.makepyfile(
+        "import sys\n"
+        "def test_light():\n"
+        "    heavy = {'numpy', 'pydantic', 'yaml', 'torch', 'transformers', 'pyarrow', 'orjson'}\n"
+        "    ours = {name for name in sys.modules if name.startswith('pytest_longctx')}\n"
+        "    assert not heavy & set(sys.modules)\n"
+        "    assert ours <= {'pytest_longctx', 'pytest_longctx.plugin', 'pytest_longctx.hookspecs'}\n"
+    )
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:benchmark")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_check_that_raises_is_no_pass(pytester, project):
+    project(packing=None)
+    pytester.makeconftest(
+        "import pytest_longctx.checks.window as window\n"
+        "def explode(evidence):\n    raise RuntimeError('boom')\n"
+        "window.policy = explode\n"
+    )
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "-k", "policy")
+    result.assert_outcomes(failed=1, deselected=result.parseoutcomes()["deselected"])
+    result.stdout.fnmatch_lines(["*boom*"])
+
+
+def test_users_see_no_traceback_for_their_own_input(pytester, project):
+    project(dataset={"path": "nowhere.jsonl"}, packing=None)
+    result = pytester.runpytest("--longctx-contract=contracts/sft.yaml")
+    assert result.ret == 1
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*Error:*")
+    told = [line for line in result.outlines if "no such file" in line]
+    assert len(told) == 1
+
+
+def test_two_contracts_of_one_name_keep_apart(pytester, project):
+    project(folder="a", packing=None)
+    project(folder="b", packing=None)
+    result = pytester.runpytest("--longctx-contract=a/sft.yaml", "--longctx-contract=b/sft.yaml", "--collect-only", "-q")
+    assert {line.split("::")[0] for line in result.outlines if "::" in line} == {"a/sft.yaml", "b/sft.yaml"}
+    assert result.ret == 0
+
+
+def test_a_contract_outside_rootdir_has_ids(pytester, project):
+    path = project(packing=None)
+    inner = pytester.mkdir("inner")
+    (inner / "pytest.ini").write_text("[pytest]\n")
+    os.chdir(inner)
+    result = pytester.runpytest(f"--longctx-contract={path}", "-v", "--rootdir=.")
+    result.stdout.fnmatch_lines(["*../contracts/sft.yaml::window::policy PASSED*"])
