@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_longctx.check import Report, check_contract
+    from pytest_longctx.contract import load_contract
     from pytest_longctx.seed import (
         audit_context_fit,
         build_boundary_isolated_packing,
@@ -14,20 +16,29 @@ if TYPE_CHECKING:
         pack_sample_lengths,
         summarize_length_distribution,
     )
+    from pytest_longctx.verdict import Verdict
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Report",
+    "Verdict",
     "audit_context_fit",
     "build_boundary_isolated_packing",
+    "check_contract",
     "check_long_context_framework_conformance",
     "evaluate_length_curriculum_stage",
+    "load_contract",
     "pack_sample_lengths",
     "summarize_length_distribution",
 ]
 
 # pytest imports this package at every start: a name, with all it needs, is loaded at its first use.
 _HOMES = {
+    "Report": "pytest_longctx.check",
+    "Verdict": "pytest_longctx.verdict",
+    "check_contract": "pytest_longctx.check",
+    "load_contract": "pytest_longctx.contract",
     "audit_context_fit": "pytest_longctx.seed",
     "build_boundary_isolated_packing": "pytest_longctx.seed",
     "check_long_context_framework_conformance": "pytest_longctx.seed",

@@ -54,7 +54,7 @@ def check_contract(path: str | os.PathLike[str], extensions: Extensions | None =
     """
     contract = load_contract(path)
     evidence = Evidence(contract, extensions)
-    return Report(contract, tuple(_result(check, evidence) for check in checks_of(contract)))
+    return Report(contract, tuple(_result(check, evidence) for check in checks_of(contract, extensions)))
 
 
 def _result(check: Check, evidence: Evidence) -> Result:

@@ -82,7 +82,7 @@ class Evidence:
         """The rows."""
         from pytest_longctx.dataset import open_dataset
 
-        return open_dataset(self.contract.dataset, self.contract)
+        return open_dataset(self.contract.dataset, self.contract, self.extensions.datasets)
 
     @link
     def measured(self) -> Measured:

@@ -30,3 +30,13 @@ def pytest_longctx_trainers() -> Mapping[str, Callable[..., Any]]:
 def pytest_longctx_datasets() -> Mapping[str, Callable[..., Any]]:
     """Datasets by name: `() -> rows`, any iterable of mappings; a contract names one as `registered:NAME`."""
     raise AssertionError("a specification is never called")
+
+
+def pytest_longctx_checks() -> Mapping[str, Callable[..., Any]]:
+    """Checks by name (`[a-z0-9_]`): `(Evidence) -> Verdict`; they run as `contract.yaml::custom::NAME`."""
+    raise AssertionError("a specification is never called")
+
+
+def pytest_longctx_report(report: dict[str, Any]) -> None:
+    """Called at the end, in the controlling process, with the report that `--longctx-report` writes."""
+    raise AssertionError("a specification is never called")

@@ -45,6 +45,8 @@ class ContractFile(pytest.Module):
     contract: Contract
     evidence: Evidence
     told: dict[Exception, str]
+    # No Python module stands behind a contract.
+    obj: Any = None  # type: ignore[assignment]  # pytest has a property that imports the file
 
     @classmethod
     def of(cls, parent: pytest.Collector, path: Path, contract: Contract, evidence: Evidence) -> ContractFile:
@@ -55,17 +57,12 @@ class ContractFile(pytest.Module):
         node.add_marker("longctx")
         return node
 
-    @property
-    def obj(self) -> Any:
-        """No Python module stands behind a contract."""
-        return None
-
     def collect(self) -> Iterator[Section]:
         """One collector a section, in the order of the checks."""
         from pytest_longctx.checks import checks_of
 
         sections: dict[str, list[Check]] = {}
-        for check in checks_of(self.contract):
+        for check in checks_of(self.contract, self.evidence.extensions):
             sections.setdefault(check.section, []).append(check)
         for name, checks in sections.items():
             section: Section = Section.from_parent(self, name=name)

@@ -135,7 +135,8 @@ def _extensions(config: pytest.Config) -> Extensions:
             packers=merge("packer", PACKERS, hook.pytest_longctx_packers()),
             collators=merge("collator", COLLATORS, hook.pytest_longctx_collators()),
             trainers=merge("trainer", TRAINERS, hook.pytest_longctx_trainers()),
-            datasets=merge("dataset", (), hook.pytest_longctx_datasets()),
+            datasets=merge("dataset", {}, hook.pytest_longctx_datasets()),
+            checks=merge("check", {}, hook.pytest_longctx_checks()),
         )
     except LongctxError as error:
         raise pytest.UsageError(str(error)) from None

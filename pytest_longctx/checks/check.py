@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.evidence import Evidence
+    from pytest_longctx.extensions import Extensions
     from pytest_longctx.verdict import Number, Unit
     from pytest_longctx.witness import Witness
 
@@ -24,8 +25,8 @@ SHOWN = 5
 class Check:
     """One check of one contract.
 
-    key: where the contract asks for it. needs: the link of the evidence it looks at. least: whether its limit is
-    a lower one.
+    key: where the contract asks for it. needs: the link of the evidence it looks at. least: whether its
+    limit is a lower one.
     """
 
     section: str
@@ -50,13 +51,17 @@ class Check:
         return self.judge(evidence)
 
 
-def checks_of(contract: Contract) -> list[Check]:
-    """All checks of a contract, in the order of the sections; no data is touched."""
+def checks_of(contract: Contract, extensions: Extensions | None = None) -> list[Check]:
+    """All checks of a contract in the order of the sections, then registered ones; no data is touched."""
     found: list[Check] = []
     for section in SECTIONS:
         if getattr(contract, section) is not None:
             module = import_module(f"pytest_longctx.checks.{section}")
             found += module.checks(contract)
+    if extensions and extensions.checks:
+        from pytest_longctx.checks.custom import custom_checks
+
+        found += custom_checks(extensions.checks)
     return found
 
 

@@ -12,12 +12,13 @@ from pytest_longctx.dataset.fault import RowError, json_type, key_names
 from pytest_longctx.dataset.files import display_names, find_files
 from pytest_longctx.dataset.hub import hub_rows
 from pytest_longctx.dataset.json_text import parse
+from pytest_longctx.dataset.registered import registered_rows
 from pytest_longctx.dataset.rows import Row, RowProblem, read_files, with_ids
 from pytest_longctx.dataset.shapes import SHAPES, WITH_TOOLS, has_foreign_parts, recognise
 from pytest_longctx.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pytest_longctx.contract import Contract, DatasetSection
@@ -176,9 +177,18 @@ def _slice(value: Any, column: str) -> str | None:
     return None if value is None else str(value)
 
 
-def open_dataset(section: DatasetSection, contract: Contract) -> Dataset:
-    """Find the rows and recognise their shape; reads the first 100 rows. Raises `DatasetError`."""
+def open_dataset(
+    section: DatasetSection,
+    contract: Contract,
+    registered: Mapping[str, Callable[[], Iterable[Any]]] | None = None,
+) -> Dataset:
+    """Find the rows and recognise their shape; reads the first 100 rows. Raises `DatasetError`.
+
+    `registered` datasets are named by `path: registered:NAME`.
+    """
     patterns = [section.path] if isinstance(section.path, str) else list(section.path)
+    if patterns[0].startswith("registered:"):
+        return Dataset(registered_rows(patterns, registered or {}), section)
     if section.revision is not None:
         return Dataset(hub_rows(patterns, section.revision, section.split, section.config), section)
     return Dataset(FileRows(find_files(patterns, contract.resolve("."))), section)

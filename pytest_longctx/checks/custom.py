@@ -1,0 +1,34 @@
+"""Checks that plugins and conftest.py register."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pytest_longctx.checks.check import Check
+from pytest_longctx.errors import LongctxError
+from pytest_longctx.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_longctx.evidence import Evidence
+
+
+def custom_checks(registered: Mapping[str, Callable[..., Any]]) -> list[Check]:
+    """One check a name; they look at whatever evidence they want, from the dataset on."""
+    for name in registered:
+        if not re.fullmatch(r"[a-z0-9_]+", name):
+            raise LongctxError(f"the check {name!r} has a name that is not of [a-z0-9_]")
+    return [
+        Check("custom", name, ("contract",), "dataset", partial(_judge, name, judge))
+        for name, judge in registered.items()
+    ]
+
+
+def _judge(name: str, judge: Callable[[Evidence], Any], evidence: Evidence) -> Verdict:
+    verdict = judge(evidence)
+    if not isinstance(verdict, Verdict):
+        raise LongctxError(f"the check {name!r} gave {type(verdict).__name__}, expected a Verdict")
+    return verdict

@@ -1,0 +1,76 @@
+"""What conftest.py can add, run as a user would."""
+
+from __future__ import annotations
+
+CONTRACT = "--longctx-contract=contracts/sft.yaml"
+
+
+def test_a_registered_dataset(pytester, project):
+    project(dataset={"path": "registered:chats"}, packing=None)
+    pytester.makeconftest(
+        "def chats():\n"
+        "    for number in range(3):\n"
+        "        yield {'messages': [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'ho'}]}\n"
+        "def pytest_longctx_datasets():\n    return {'chats': chats}\n"
+    )
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*max_overflow_ratio*0 %*0 %*passed"])
+
+
+def test_a_dataset_that_nobody_registered(pytester, project):
+    project(dataset={"path": "registered:chat"}, packing=None)
+    pytester.makeconftest("def pytest_longctx_datasets():\n    return {'chats': list}\n")
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == 1
+    assert "no dataset 'chat' is registered; did you mean chats?" in " ".join(result.stdout.str().split())
+
+
+def test_a_dataset_that_raises(pytester, project):
+    project(dataset={"path": "registered:chats"}, packing=None)
+    pytester.makeconftest(
+        "def chats():\n    raise OSError('no connection')\n"
+        "def pytest_longctx_datasets():\n    return {'chats': chats}\n"
+    )
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == 1
+    assert "the dataset 'chats' raised OSError: no connection" in " ".join(result.stdout.str().split())
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_a_registered_check(pytester, project):
+    project(packing=None)
+    pytester.makeconftest(
+        "from pytest_longctx import Verdict\n"
+        "def few_turns(evidence):\n"
+        "    turns = int(evidence.measured.ledger.turn_offsets[-1])\n"
+        "    outcome = 'failed' if turns > 5 else 'passed'\n"
+        "    return Verdict(outcome, f'few_turns {turns} > 5', turns, 5, 'turns', advice='shorten the chats')\n"
+        "def pytest_longctx_checks():\n    return {'few_turns': few_turns}\n"
+    )
+    result = pytester.runpytest(CONTRACT, "-k", "few_turns")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["few_turns 10 > 5", "*contracts/sft.yaml:1*", "  shorten the chats"])
+
+
+def test_a_check_that_gives_no_verdict(pytester, project):
+    project(packing=None)
+    pytester.makeconftest("def pytest_longctx_checks():\n    return {'silent': lambda evidence: None}\n")
+    result = pytester.runpytest(CONTRACT, "-k", "silent")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["silent: the check 'silent' gave NoneType, expected a Verdict"])
+
+
+def test_a_registered_collator(pytester, project):
+    """A collator that forgets the borders is caught, whoever wrote it."""
+    project(packing={"packer": "ffd", "collator": "forgetful"})
+    pytester.makeconftest(
+        "import numpy as np\n"
+        "def forgetful(rows):\n"
+        "    return {name: np.stack([row[name] for row in rows]) for name in ('input_ids', 'labels')}\n"
+        "def pytest_longctx_collators():\n    return {'forgetful': forgetful}\n"
+    )
+    result = pytester.runpytest(CONTRACT, "-rf")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["FAILED contracts/sft.yaml::packing::position_ids*"])
+    result.stdout.no_fnmatch_line("FAILED contracts/sft.yaml::packing::sample_conservation*")
