@@ -1,4 +1,4 @@
-"""A verdict as one plain JSON mapping."""
+"""A verdict as one plain JSON mapping: what the summary and all reports are made of."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pytest_longctx.verdict import headroom
 
 if TYPE_CHECKING:
     from pytest_longctx.checks import Check
+    from pytest_longctx.contract import Contract
     from pytest_longctx.verdict import Verdict
 
 
@@ -23,9 +24,49 @@ def to_record(check: Check, verdict: Verdict) -> dict[str, Any]:
         "unit": verdict.unit,
         "headroom": finite(headroom(verdict, least=check.least)),
         "least": check.least,
+        "context": list(verdict.context),
         "witnesses": [{name: finite(value) for name, value in row.items()} for row in verdict.witnesses],
-        "more": verdict.more,
+        "more": max(0, verdict.more),
         "advice": verdict.advice,
+        "error": None,
+    }
+
+
+def unjudged(check: Check, outcome: str, text: str) -> dict[str, Any]:
+    """The record of a check without a verdict.
+
+    Args:
+        outcome: `error` where its evidence could not be made or its code failed, else `skipped`.
+        text: why; its first line becomes the headline.
+    """
+    return {
+        "check": check.id,
+        "outcome": outcome,
+        "headline": next(iter(text.strip().splitlines()), f"{check.name}: not judged"),
+        "measured": None,
+        "limit": None,
+        "unit": "number",
+        "headroom": None,
+        "least": check.least,
+        "context": [],
+        "witnesses": [],
+        "more": 0,
+        "advice": "",
+        "error": text if outcome == "error" else None,
+    }
+
+
+def placed(record: dict[str, Any], check: Check, contract: Contract) -> dict[str, Any]:
+    """The record with its place in the contract: file, line from 1, section, name and slice."""
+    section, name, *rest = check.id.split("::", 2)
+    return {
+        **record,
+        "contract": contract.display,
+        "line": contract.line(*check.key),
+        "section": section,
+        "name": name,
+        "slice": rest[0] if rest else None,
+        "waiver": record.get("waiver"),
     }
 
 

@@ -1,0 +1,91 @@
+"""Overflow and kept supervision against window size, and the smallest window in which all limits hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_longctx.window import FIT, OVERFLOW, TRUNCATE, WindowPolicy, critical_windows, what_if
+
+if TYPE_CHECKING:
+    from pytest_longctx.contract import WindowLimits, WindowSection
+    from pytest_longctx.evidence import Evidence
+    from pytest_longctx.lengths import Int64Array
+    from pytest_longctx.window import WindowCurve, WindowSamples
+
+POINTS = 160
+CURVES = ("overflow_ratio", "truncated_ratio", "kept_supervision_ratio")
+
+
+def window_summary(evidence: Evidence) -> dict[str, Any] | None:
+    """The plan in numbers, the curve over other windows, the smallest window that passes (null when none does)."""
+    terms, plan, samples = evidence.contract.window, evidence.plan, evidence.columns
+    if terms is None or not samples.total.size:
+        return None
+    policy = _policy(terms)
+    passing = smallest_passing(samples, policy, terms.limits)
+    curve = what_if(samples, policy, _windows(samples.total, plan.window, passing))
+    return {
+        "window": plan.window,
+        **{name: plan.count(code) for name, code in (("fit", FIT), ("truncate", TRUNCATE), ("overflow", OVERFLOW))},
+        "kept_supervision_ratio": float(plan.kept_supervision_ratio),
+        "lost_turn_ends": plan.lost_turn_ends,
+        "limits": terms.limits.model_dump(exclude_none=True),
+        "smallest_passing": passing,
+        "curve": {
+            "windows": curve.windows.tolist(),
+            **{name: [round(float(value), 6) for value in getattr(curve, name)] for name in CURVES},
+        },
+    }
+
+
+def _policy(terms: WindowSection) -> WindowPolicy:
+    return WindowPolicy(terms.min_kept_supervised_tokens, terms.max_supervision_loss_ratio)
+
+
+def _windows(total: Int64Array, window: int, passing: int | None) -> Int64Array:
+    """Windows from well below the median to above the longest sample and the contract's, evenly in the logarithm."""
+    low = max(1, int(np.percentile(total, 5)) // 2)
+    high = max(int(total.max()), window) * 5 // 4 + 1
+    steps = np.rint(np.geomspace(low, high, POINTS)).astype(np.int64)
+    marked = [window] if passing is None else [window, passing]
+    return np.unique(np.concatenate([steps, np.asarray(marked, dtype=np.int64)]))
+
+
+def smallest_passing(samples: WindowSamples, policy: WindowPolicy, limits: WindowLimits) -> int | None:
+    """The smallest window in which the limits on overflow, truncation and kept tokens hold; None without such limits.
+
+    Overflow falls and kept tokens grow with the window, so their bound is found by halving. The truncated share
+    may rise and fall; beyond that bound it changes only at windows where a sample is admitted or fits.
+    """
+    if all(getattr(limits, name) is None for name in (*_MONOTONE, "max_truncated_ratio")):
+        return None
+    low, high = 1, max(1, int(samples.total.max()))
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _holds(samples, policy, limits, _MONOTONE, [middle])[0] else (middle + 1, high)
+    steps = np.concatenate([critical_windows(samples, policy), samples.total, [low]])
+    candidates = np.unique(steps[steps >= low])
+    holds = _holds(samples, policy, limits, (*_MONOTONE, "max_truncated_ratio"), candidates)
+    return int(candidates[np.argmax(holds)]) if holds.any() else None
+
+
+_MONOTONE = ("max_overflow_ratio", "min_kept_supervision_ratio")
+
+
+def _holds(
+    samples: WindowSamples,
+    policy: WindowPolicy,
+    limits: WindowLimits,
+    names: tuple[str, ...],
+    windows: Int64Array | list[int],
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """bool[w], windows in which the named limits hold."""
+    curve: WindowCurve = what_if(samples, policy, windows)
+    holds = np.ones(len(windows), dtype=np.bool_)
+    for name in names:
+        limit, values = getattr(limits, name), getattr(curve, name.partition("_")[2])
+        if limit is not None:
+            holds &= values >= limit if name.startswith("min_") else values <= limit
+    return holds
