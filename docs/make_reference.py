@@ -1,0 +1,109 @@
+"""Write the reference pages from the code: `python docs/make_reference.py`; `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from pytest_longctx.checks.catalog import CATALOG
+from pytest_longctx.contract import SECTIONS, Contract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic.fields import FieldInfo
+
+HERE = Path(__file__).parent
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The section models that a field's type holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from models_in(inner)
+
+
+def default_of(field: FieldInfo) -> str:
+    """The default as a contract would spell it."""
+    if field.is_required():
+        return "**required**"
+    if field.default is PydanticUndefined or isinstance(field.default, BaseModel):
+        return ""
+    return "" if field.default is None else f"`{field.default}`".replace("`False`", "`false`")
+
+
+def section_table(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    """Rows of key, default and meaning; nested mappings follow their key."""
+    for name, field in model.model_fields.items():
+        key = f"{prefix}{field.alias or name}"
+        yield f"| `{key}` | {default_of(field)} | {field.description or ''} |"
+        for inner in dict.fromkeys(models_in(field.annotation)):
+            if inner.__name__ != "NamedConfig":
+                yield from section_table(inner, f"{key}.")
+
+
+def contract_page() -> str:
+    """`contract.md`."""
+    lines = [
+        "# Contract reference",
+        "",
+        "Made from the models by `python docs/make_reference.py`. An unknown key is an error.",
+        "`limits` fail a check, `warn` (the same keys) warn. Paths are relative to the contract.",
+        "",
+    ]
+    top = ("contract", "name", "description")
+    lines += ["| key | default | meaning |", "|---|---|---|"]
+    for name in top:
+        field = Contract.model_fields[name]
+        lines.append(f"| `{name}` | {default_of(field)} | {field.description} |")
+    for name in (*SECTIONS, *(key for key in Contract.model_fields if key not in (*SECTIONS, *top))):
+        field = Contract.model_fields[name]
+        model = next(models_in(field.annotation))
+        lines += ["", f"## {name}", "", field.description or "", "", "| key | default | meaning |", "|---|---|---|"]
+        lines += section_table(model, "")
+    return "\n".join(lines) + "\n"
+
+
+def checks_page() -> str:
+    """`checks.md`."""
+    lines = [
+        "# The checks",
+        "",
+        "Made from the code by `python docs/make_reference.py`. Limits of a section are checks as well, under",
+        "their own names; see [the contract](contract.md).",
+    ]
+    section = ""
+    for name, entry in CATALOG.items():
+        if name.partition("::")[0] != section:
+            section = name.partition("::")[0]
+            lines += ["", f"## {section}"]
+        lines += ["", f"### {name}", "", entry.measures, "", f"*Why it matters.* {entry.matters}"]
+        lines += ["", f"*How to mend it.* {entry.mend}"]
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"contract.md": contract_page, "checks.md": checks_page}
+
+
+def main() -> int:
+    """Write the pages, or say which are not current."""
+    stale = [name for name, page in PAGES.items() if _text(HERE / name) != page()]
+    if "--check" in sys.argv:
+        sys.stdout.writelines(f"docs/{name} is not current: python docs/make_reference.py\n" for name in stale)
+        return len(stale)
+    for name in stale:
+        (HERE / name).write_text(PAGES[name](), encoding="utf-8")
+    return 0
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What a sample of the rows can decide: intervals of ratios, and the sample size that would decide."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# The normal quantile of a two-sided 95 % interval.
+QUANTILE = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A ratio of a sample with its 95 % interval; `spread` is the standard deviation of one row's part in it."""
+
+    value: float
+    low: float
+    high: float
+    rows: int
+    spread: float
+
+    def decides(self, limit: float, *, least: bool) -> bool | None:
+        """Whether the limit is met, None where the interval lies on both sides of it."""
+        if self.low >= limit if least else self.high <= limit:
+            return True
+        if self.high < limit if least else self.low > limit:
+            return False
+        return None
+
+    def rows_to_decide(self, limit: float) -> int | None:
+        """About how many rows would decide, None where no sample can (the value is on the limit)."""
+        distance = abs(self.value - limit)
+        if distance == 0:
+            return None
+        # A ratio of 0 or 1 has no spread of its own: then the limit's is what must be told apart.
+        spread = self.spread or math.sqrt(limit * (1 - limit))
+        return max(self.rows + 1, math.ceil((QUANTILE * spread / distance) ** 2))
+
+
+def proportion(hits: int, rows: int) -> Interval:
+    """A share of rows with Wilson's score interval (Wilson 1927; no continuity correction)."""
+    if rows == 0:
+        return Interval(0.0, 0.0, 1.0, 0, 0.5)
+    share, square = hits / rows, QUANTILE**2
+    centre = (share + square / (2 * rows)) / (1 + square / rows)
+    half = QUANTILE / (1 + square / rows) * math.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
+    low = 0.0 if hits == 0 else max(0.0, centre - half)
+    high = 1.0 if hits == rows else min(1.0, centre + half)
+    return Interval(share, low, high, rows, math.sqrt(share * (1 - share)))
+
+
+def ratio_of_sums(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> Interval:
+    """sum(parts) / sum(wholes) over sampled rows, with the delta method's interval (Cochran 1977, 6.3).
+
+    Args:
+        parts, wholes: int64[n], what each row adds above and below the line.
+    """
+    rows, whole = len(wholes), float(wholes.sum())
+    if rows < 2 or whole == 0:
+        return Interval(1.0, 0.0, 1.0, rows, 0.5)
+    value = float(parts.sum()) / whole
+    spread = float(np.std(parts - value * wholes, ddof=1)) / (whole / rows)
+    half = QUANTILE * spread / math.sqrt(rows)
+    return Interval(value, max(0.0, value - half), min(1.0, value + half), rows, spread)
