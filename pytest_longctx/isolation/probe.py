@@ -150,8 +150,10 @@ def _dispatch(model: ModelTerms, terms: _Terms) -> ProbeResult:
                 raise UnavailableError(f"{model.name} has no flash attention in this transformers")
             built.config._attn_implementation = PLAIN_FLASH
             settings = terms.settings(built)
-            if blind := _blind(settings):
-                raise UnavailableError(blind)
+            if _blind(settings):  # falcon, for one, chooses its attention class when it is built
+                raise UnavailableError(
+                    f"{model.name} does not run on transformers' flash path without its kernel"
+                )
             return worst([dispatch(setting, record) for setting in settings])
     except UnavailableError as error:
         return unknown("dispatch", terms.attention, terms.limits.logits, str(error))

@@ -142,3 +142,9 @@ def test_the_call_matrix():
     assert [row["metadata"] for row in result.table if row["contract"]] == ["full"]
     assert result.outcome == "isolated"
     assert "of 16 calls 3 isolate, 13 leak, 0 are refused" in result.message
+
+
+def test_flash_of_an_architecture_that_chooses_its_attention_when_built():
+    result = probe(ModelTerms("falcon"), "flash_attention_2", FORMS["position_ids"], CALL)["dispatch"]
+    assert result.outcome == "unknown"
+    assert "falcon does not run on transformers' flash path" in result.message
