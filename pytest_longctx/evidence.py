@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_longctx.packing.audit import Audit
     from pytest_longctx.packing.pipeline import Pipeline
     from pytest_longctx.tokens.build import Measured
+    from pytest_longctx.tokens.sample import Sampler
+    from pytest_longctx.tokens.second_look import SecondLook
     from pytest_longctx.tokens.tokenizer import Tokenizer
     from pytest_longctx.window import Plan, WindowSamples
 
@@ -69,6 +73,7 @@ class Evidence:
         self.contract = contract
         self.extensions = extensions or Extensions()
         self.failures: dict[str, BrokenLinkError] = {}
+        self._of_slices: dict[str, Evidence] = {}
 
     @link
     def tokenizer(self) -> Tokenizer:
@@ -87,10 +92,76 @@ class Evidence:
     @link
     def measured(self) -> Measured:
         """Samples, ledger and findings of one pass over the rows."""
+        from pytest_longctx.slices import drawn
         from pytest_longctx.tokens.build import measure
 
-        dataset = self.dataset
-        return measure(dataset, dataset.shape, self.tokenizer, self.contract.supervision)
+        dataset, drawing = self.dataset, self.contract.dataset.sample
+        tokenizer = None if self.contract.tokenizer is None else self.tokenizer
+        rows, population = drawn(dataset, drawing.rows, drawing.seed) if drawing else (iter(dataset), None)
+        measured = measure(rows, dataset.shape, tokenizer, self.contract.supervision)
+        return replace(measured, population=population if population != measured.rows else None)
+
+    @link
+    def slice_counts(self) -> Counter[str]:
+        """Rows per value of the slice column; empty where the contract names none."""
+        from pytest_longctx.slices import slice_values
+
+        column = self.contract.dataset.slices
+        return slice_values(self.dataset, column) if column else Counter()
+
+    @property
+    def slices(self) -> dict[str, str]:
+        """Names to values of the slices; none where they cannot be read, which `dataset::slices` tells."""
+        from pytest_longctx.slices import slice_names
+
+        try:
+            return slice_names(sorted(self.slice_counts))
+        except BrokenLinkError:
+            return {}
+
+    def of_slice(self, value: str) -> Evidence:
+        """The evidence of one slice, made once."""
+        from pytest_longctx.slices import SliceEvidence
+
+        if value not in self._of_slices:
+            self._of_slices[value] = SliceEvidence(self, value)
+        return self._of_slices[value]
+
+    @link
+    def sampler(self) -> Sampler:
+        """The supervision policy over the tokenizer's template, to render rows again."""
+        from pytest_longctx.tokens.build import make_sampler
+
+        return make_sampler(self.tokenizer, self.contract.supervision)
+
+    @property
+    def rows(self) -> int:
+        """All rows of the dataset, also where only some were drawn."""
+        return self.measured.population or self.measured.rows
+
+    @link
+    def two_clocks(self) -> SecondLook:
+        """Some rows rendered at two times."""
+        from pytest_longctx.tokens.second_look import some_rows, two_clocks
+
+        every = self.contract.dataset.exhaustive
+        return two_clocks(some_rows(self.dataset, self.rows, exhaustive=every), self.sampler)
+
+    @link
+    def growing_prefixes(self) -> SecondLook:
+        """Some rows rendered turn by turn."""
+        from pytest_longctx.tokens.second_look import growing_prefixes, some_rows
+
+        every = self.contract.dataset.exhaustive
+        return growing_prefixes(some_rows(self.dataset, self.rows, exhaustive=every), self.sampler)
+
+    @link
+    def round_trip(self) -> SecondLook:
+        """Some rows from the loader that trainers use."""
+        from pytest_longctx.tokens.round_trip import arrow_round_trip
+
+        rows = self.rows - self.measured.rejected["empty_file"]
+        return arrow_round_trip(self.dataset, rows, self.sampler, exhaustive=self.contract.dataset.exhaustive)
 
     @link
     def columns(self) -> WindowSamples:

@@ -24,9 +24,6 @@ UNSUPPORTED: dict[str, str] = {
     "isolation": "the attention probe is not part of this release: leave the section out",
     "gpu": "GPU measurements are not part of this release: leave the section out",
     "waivers": "waivers are not part of this release: leave the section out",
-    "dataset.slices": "limits per slice are not part of this release: leave the key out",
-    "dataset.sample": "sampling is not part of this release: leave the key out",
-    "supervision.message_weight": "loss weights are not part of this release: leave the key out",
 }
 
 

@@ -15,12 +15,18 @@ Span = tuple[int, int]
 
 
 def monotone(offsets: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Offsets that never run backwards: tokens a post-processor adds at the end carry (0, 0).
+    """Offsets that never run backwards.
+
+    A token that a post-processor adds carries (0, 0): behind the text's first token it gets no width at the
+    end of the token before it, so that it lies inside no span of the text.
 
     Args:
         offsets: int32[T, 2], character start and end of each token.
     """
-    return np.maximum.accumulate(offsets, axis=0)
+    edges = np.maximum.accumulate(offsets, axis=0)
+    added = offsets[:, 1] == 0
+    edges[added, 0] = edges[added, 1]
+    return edges
 
 
 def token_spans(offsets: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ import weakref
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Ledger:
 
     template, prompt, supervised, answer, total: int32[n] tokens. tail: int32[n, 2], the last supervised span
     (0, 0 where there is none). turns: int32[m, 2], supervised spans of all samples; turn_offsets: int64[n+1].
-    slices: the value of the slice column per sample, or empty.
+    slices: the value of the slice column per sample, "" where there is none.
     """
 
     ids: Sequence[str]
@@ -45,6 +45,20 @@ class Ledger:
 
     def __len__(self) -> int:
         return len(self.total)
+
+    def select(self, index: NDArray[np.int64]) -> Ledger:
+        """The ledger of some samples, in the order of `index`."""
+        counts = np.diff(self.turn_offsets)[index]
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        places = np.repeat(self.turn_offsets[index] - offsets[:-1], counts) + np.arange(int(offsets[-1]))
+        columns = ("template", "prompt", "supervised", "answer", "total", "tail")
+        return Ledger(
+            ids=[self.ids[place] for place in index.tolist()],
+            slices=[self.slices[place] for place in index.tolist()],
+            turns=self.turns[places],
+            turn_offsets=offsets,
+            **{name: getattr(self, name)[index] for name in columns},
+        )
 
 
 class Tokens(NamedTuple):
@@ -64,9 +78,9 @@ class Samples:
     def __init__(self, folder: str, ledger: Ledger) -> None:
         self.ledger = ledger
         self.offsets = np.concatenate([[0], np.cumsum(ledger.total, dtype=np.int64)])
-        self.ids = _map(folder, "ids", np.dtype(np.int32))
-        self.labels = _map(folder, "labels", np.dtype(np.int32))
-        self.kind = _map(folder, "kind", np.dtype(np.uint8))
+        self.ids: NDArray[np.int32] = _map(folder, "ids", np.int32)
+        self.labels: NDArray[np.int32] = _map(folder, "labels", np.int32)
+        self.kind: NDArray[np.uint8] = _map(folder, "kind", np.uint8)
         self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def __len__(self) -> int:
@@ -77,11 +91,14 @@ class Samples:
         return Tokens(self.ids[span], self.labels[span], self.kind[span])
 
 
-def _map(folder: str, name: str, dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+def _map(folder: str, name: str, dtype: type[Any]) -> NDArray[Any]:
     path = Path(folder, name)
     if path.stat().st_size == 0:
         return np.empty(0, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r")
+
+
+_COLUMNS = ("template", "prompt", "supervised", "answer", "total", "tail")
 
 
 class SampleWriter:
@@ -90,31 +107,31 @@ class SampleWriter:
     def __init__(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="longctx-")
         self._files: list[IO[bytes]] = [
-            Path(self._folder, name).open("wb") for name in ("ids", "labels", "kind")
+            Path(self._folder, name).open("wb")  # noqa: SIM115 - open as long as the writer
+            for name in ("ids", "labels", "kind")
         ]
-        self._columns = {name: array("i") for name in ("template", "prompt", "supervised", "answer", "total", "tail")}
+        self._columns = {name: array("i") for name in _COLUMNS}
         self._turns, self._turn_counts = array("i"), array("i")
         self._ids: list[str] = []
         self._slices: list[str] = []
 
     def add(self, sample: Sample) -> None:
         """Append one sample."""
-        for file, column in zip(self._files, (sample.ids, sample.labels, sample.kind), strict=True):
-            column.tofile(file)
+        columns: tuple[NDArray[Any], ...] = (sample.ids, sample.labels, sample.kind)
+        for file, column in zip(self._files, columns, strict=True):
+            file.write(column.data)
         counts = np.bincount(sample.kind, minlength=3).tolist()
         turns = sample.turns.ravel().tolist()
         self._ids.append(sample.conversation.id)
-        if sample.conversation.slice is not None:
-            self._slices.append(sample.conversation.slice)
-        self._count(counts, int(sample.answer.sum()), turns[-2:] or [0, 0])
+        self._slices.append(sample.conversation.slice or "")
+        self._count(counts, int(np.count_nonzero(sample.answer)), turns[-2:] or [0, 0])
         self._turns.extend(turns)
         self._turn_counts.append(len(turns) // 2)
 
     def add_lengths(self, name: str, prompt: int, supervised: int, slice_: str | None) -> None:
         """Append a sample of which only lengths are known: the supervised part is the tail."""
         self._ids.append(name)
-        if slice_ is not None:
-            self._slices.append(slice_)
+        self._slices.append(slice_ or "")
         tail = [prompt, prompt + supervised]
         self._count([0, prompt, supervised], supervised, tail)
         self._turns.extend(tail)
@@ -128,6 +145,12 @@ class SampleWriter:
         columns["answer"].append(answer)
         columns["total"].append(sum(kinds))
         columns["tail"].extend(tail)
+
+    def empty(self) -> Ledger:
+        """A ledger of no samples."""
+        none = np.empty(0, dtype=np.int32)
+        pairs = none.reshape(-1, 2)
+        return Ledger((), (), none, none, none, none, none, pairs, pairs, np.zeros(1, dtype=np.int64))
 
     def close(self) -> Ledger:
         """The ledger of all that was added."""

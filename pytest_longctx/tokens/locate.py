@@ -6,18 +6,21 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_longctx.tokens.texts import message_texts, visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_longctx.tokens.align import Span
+    from pytest_longctx.tokens.texts import Text
 
-CLOSE_THINK = "</think>"
+Leads = dict[str, tuple[str, ...]]
 PROMPT_ROLES = frozenset({"system", "developer", "user", "tool", "function", "ipython"})
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One text of a message, `[start, end)` in characters of the rendering."""
+    """One text of a message, `[start, end)` in characters of the rendering. `message` is -1 for tools."""
 
     start: int
     end: int
@@ -27,12 +30,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The pieces that were found, in order, and per assistant message the characters that were not."""
+    """The pieces that were found, in order, and per message the characters that were not.
+
+    lost: (message, characters lost, characters in all) for messages that are not prompts, so also for roles
+    that the template may not know; white space does not count.
+    """
 
     pieces: list[Piece]
     lost: list[tuple[int, int, int]]
-    """(message, characters lost, characters in all) for messages that are not prompts, so also for roles that
-    the template may not know; white space does not count."""
 
 
 def locate(
@@ -40,116 +45,127 @@ def locate(
     blocks: Sequence[Span],
     messages: Sequence[dict[str, Any]],
     tools: Sequence[Any] | None,
-    leads: Mapping[str, str],
+    leads: Mapping[str, tuple[str, ...]],
 ) -> Located:
     """Find every text of the messages in the rendering, in reading order.
 
-    Texts of the assistant are looked for inside the generation blocks first, so that a short answer is not
-    mistaken for a word of a header. A template may strip a text: then what is left of it is found.
+    Texts of the assistant are looked for inside the generation blocks, so that a short answer is not mistaken
+    for a word of a header. A template may strip a text: then what is left of it is found.
+
+    Args:
+        blocks: generation blocks in characters; empty where the template has none.
+        leads: per role, what the template writes right in front of its text.
     """
-    finder = _Finder(text, blocks, leads)
-    for tool in tools or ():
-        finder.place((json.dumps(tool, ensure_ascii=False),), -1, "tools", inside=False)
+    answers = sum(message.get("role") == "assistant" for message in messages)
+    finder = _Finder(text, blocks, leads, in_pairs=answers == len(blocks))
     lost = []
     for index, message in enumerate(messages):
         role = str(message.get("role"))
-        assistant = role == "assistant"
-        missing, whole = 0, 0
-        for forms in texts(message):
-            size = _size(forms[0])
-            whole += size
-            missing += size - finder.place(forms, index, role, inside=assistant and bool(blocks))
+        place = finder.answer if role == "assistant" and blocks else finder.prompt
+        missing = whole = 0
+        for piece in message_texts(message):
+            whole += piece.size
+            missing += piece.size - _found(place, piece, index, role)
         if role not in PROMPT_ROLES:
             lost.append((index, missing, whole))
-        if assistant:
+        if role == "assistant":
             finder.next_block()
+    finder.tools(tools or ())
     return Located(sorted(finder.pieces, key=lambda piece: piece.start), lost)
 
 
-def texts(message: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The texts of a message, each in the forms in which a template may write it, the fullest first."""
-    reasoning = next((message[key] for key in ("reasoning_content", "thinking", "reasoning") if message.get(key)), None)
-    if isinstance(reasoning, str):
-        yield (reasoning,)
-    for part in _parts(message.get("content")):
-        if message.get("role") == "assistant" and CLOSE_THINK in part:
-            head, _, tail = part.partition(CLOSE_THINK)
-            yield (head.partition("<think>")[2] or head,)
-            yield (tail,)
-        else:
-            yield (part,)
-    for call in message.get("tool_calls") or ():
-        yield from _call_texts(call)
+def _found(place: Any, text: Text, message: int, role: str) -> int:
+    """Place a text, or else its leaves; the size of what was found."""
+    key = "reasoning" if text.kind == "reasoning" else role
+    if place(text.forms, message, role, key):
+        return text.size
+    return sum(visible(leaf[0]) for leaf in text.leaves if place(leaf, message, role, key))
 
 
-def _parts(content: Any) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    if isinstance(content, list):
-        return [str(part["text"]) for part in content if isinstance(part, dict) and part.get("text") is not None]
-    return []
-
-
-def _call_texts(call: Any) -> Iterator[tuple[str, ...]]:
-    function = call.get("function", call) if isinstance(call, dict) else None
-    if not isinstance(function, dict):
-        return
-    if isinstance(function.get("name"), str):
-        yield (function["name"],)
-    arguments = function.get("arguments")
-    if isinstance(arguments, str):
-        yield (arguments, json.dumps(arguments, ensure_ascii=False))
-    elif arguments:
-        yield tuple(json.dumps(arguments, ensure_ascii=ascii_only) for ascii_only in (False, True))
-
-
-def _size(text: str) -> int:
-    return len("".join(text.split()))
+def _spellings(forms: Sequence[str]) -> Iterator[str]:
+    for form in forms:
+        stripped = form.strip()
+        if stripped:
+            yield form
+            if stripped != form:
+                yield stripped
 
 
 class _Finder:
-    """A cursor over the rendering that only moves on."""
+    """Two cursors over the rendering that only move on: one for prompts, one inside the generation blocks."""
 
-    def __init__(self, text: str, blocks: Sequence[Span], leads: Mapping[str, str]) -> None:
-        self.text, self.blocks, self.leads = text, blocks, leads
-        self.block = self.cursor = 0
+    def __init__(
+        self,
+        text: str,
+        blocks: Sequence[Span],
+        leads: Mapping[str, tuple[str, ...]],
+        *,
+        in_pairs: bool,
+    ) -> None:
+        self.text, self.blocks, self.leads, self.in_pairs = text, blocks, leads, in_pairs
+        self.block = self.cursor = self.inner = 0
         self.pieces: list[Piece] = []
 
-    def place(self, forms: Sequence[str], message: int, role: str, *, inside: bool) -> int:
-        """Place the first form that is found; the number of characters found, white space not counted."""
-        for form in forms:
-            for wanted in (form, form.strip()):
-                start = self._find(wanted, role, inside) if wanted else -1
-                if start >= 0:
-                    self.cursor = start + len(wanted)
-                    self.pieces.append(Piece(start, self.cursor, message, role))
-                    return _size(forms[0])
-        return 0
+    def _add(self, start: int, form: str, message: int, role: str) -> int:
+        self.pieces.append(Piece(start, start + len(form), message, role))
+        return start + len(form)
 
-    def _find(self, wanted: str, role: str, inside: bool) -> int:
-        if inside:
-            return self._find_in_blocks(wanted)
-        if lead := self.leads.get(role):
-            found = self.text.find(lead + wanted, self.cursor, self._next_block())
+    def prompt(self, forms: Sequence[str], message: int, role: str, key: str) -> bool:
+        """Place a text in front of the next block; behind it only where its lead stands as well.
+
+        A text that stands behind the next block (a system prompt in the last turn) does not move the cursor.
+        """
+        limit = self.blocks[self.block][0] if self.block < len(self.blocks) else len(self.text)
+        for form in _spellings(forms):
+            start = self._led(form, key, self.cursor, limit)
+            if start < 0:
+                start = self.text.find(form, self.cursor, limit)
+            if start >= 0:
+                self.cursor = self._add(start, form, message, role)
+                return True
+            start = self._led(form, key, self.cursor, len(self.text))
+            if start >= 0:
+                self._add(start, form, message, role)
+                return True
+        return False
+
+    def answer(self, forms: Sequence[str], message: int, role: str, key: str) -> bool:
+        """Place a text in the message's own block, or where that is not known in the next that has it."""
+        last = self.block + 1 if self.in_pairs else len(self.blocks)
+        for form in _spellings(forms):
+            for number in range(self.block, last):
+                start = self._in_block(form, key, *self.blocks[number])
+                if start >= 0:
+                    self.block, self.inner = number, self._add(start, form, message, role)
+                    return True
+        return False
+
+    def _in_block(self, form: str, key: str, start: int, end: int) -> int:
+        onward = max(start, self.inner)
+        led = self._led(form, key, onward, end)
+        found = led if led >= 0 else self.text.find(form, onward, end)
+        return found if found >= 0 else self.text.find(form, start, end)
+
+    def _led(self, form: str, key: str, start: int, end: int) -> int:
+        """The first place behind one of the role's leads; the lead itself may stand in front of `start`."""
+        for lead in self.leads.get(key, ()):
+            found = self.text.find(lead + form, max(0, start - len(lead)), end)
             if found >= 0:
                 return found + len(lead)
-        found = self.text.find(wanted, self.cursor, self._next_block())
-        return found if found >= 0 else self.text.find(wanted, self.cursor)
-
-    def _find_in_blocks(self, wanted: str) -> int:
-        for number in range(self.block, len(self.blocks)):
-            start, end = self.blocks[number]
-            found = self.text.find(wanted, max(start, self.cursor), end)
-            if found >= 0:
-                self.block = number
-                return found
         return -1
-
-    def _next_block(self) -> int:
-        return self.blocks[self.block][0] if self.block < len(self.blocks) else len(self.text)
 
     def next_block(self) -> None:
         """Leave the block of the message that was just placed."""
-        if self.block < len(self.blocks) and self.cursor > self.blocks[self.block][0]:
-            self.cursor = max(self.cursor, self.blocks[self.block][1])
+        if self.block < len(self.blocks) and (self.in_pairs or self.inner > self.blocks[self.block][0]):
+            self.inner = self.blocks[self.block][1]
+            self.cursor = max(self.cursor, self.inner)
             self.block += 1
+
+    def tools(self, tools: Sequence[Any]) -> None:
+        """Place tool definitions, as JSON, wherever they stand; they are prompts."""
+        cursor = 0
+        for tool in tools:
+            form = json.dumps(tool, ensure_ascii=False)
+            start = self.text.find(form, cursor)
+            if start >= 0:
+                cursor = self._add(start, form, -1, "tools")

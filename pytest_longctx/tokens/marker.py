@@ -23,8 +23,9 @@ def occurrences(ids: NDArray[np.int32], marker: NDArray[np.int32]) -> NDArray[np
 def marked_spans(ids: NDArray[np.int32], markers: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:
     """Supervised spans by marker, int64[k, 2].
 
-    One marker: all behind its last occurrence. Two (instruction, response): behind each response marker up
-    to the next instruction marker. The rules of TRL's former DataCollatorForCompletionOnlyLM.
+    One marker: all behind its last occurrence, the rule of TRL's former DataCollatorForCompletionOnlyLM. Two
+    (instruction, response): behind each response marker up to the next instruction marker, or the end; the
+    rule of Unsloth's train_on_responses_only, and of that collator where the two markers alternate.
     """
     response = markers[-1]
     starts = occurrences(ids, response) + len(response)
@@ -33,4 +34,5 @@ def marked_spans(ids: NDArray[np.int32], markers: Sequence[NDArray[np.int32]]) -
         return np.stack([starts, np.full_like(starts, len(ids))], axis=1)
     stops = np.append(occurrences(ids, markers[0]), len(ids))
     ends = stops[np.searchsorted(stops, starts)]
-    return np.stack([starts, ends], axis=1)
+    first = np.diff(ends, prepend=-1) > 0  # a response marker inside an answer opens nothing new
+    return np.stack([starts, ends], axis=1)[first]

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.dataset import Conversation, RowProblem
+from pytest_longctx.errors import TokenizerError
 from pytest_longctx.tokens.align import mark, monotone, token_spans
 from pytest_longctx.tokens.locate import Located, Piece, locate
 from pytest_longctx.tokens.marker import marked_spans
 from pytest_longctx.tokens.template import RenderError, no_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+    from tokenizers import Encoding
 
     from pytest_longctx.contract import SupervisionSection
     from pytest_longctx.tokens.align import Span
     from pytest_longctx.tokens.scaffold import Scaffold
-    from pytest_longctx.tokens.template import Rendering, Renderer
+    from pytest_longctx.tokens.template import Renderer
 
 TEMPLATE, PROMPT, SUPERVISED = 0, 1, 2
 IGNORED = -100
@@ -31,8 +33,9 @@ IGNORED = -100
 class Draft:
     """A conversation as text, before the tokenizer.
 
-    `spans` are the supervised characters; None means that they follow from `prompt_text`, `marker` or the
-    whole text. `special_tokens`: whether the tokenizer adds its own, as TRL has it for plain text.
+    spans: the supervised characters; None means that they follow from a marker, or else are the whole text.
+    prompt_text: what stands in front of the completion, rendered alone; supervision starts where its ids and
+    the whole's part. special_tokens: whether the tokenizer adds its own, as trainers have it for plain text.
     """
 
     conversation: Conversation
@@ -41,7 +44,6 @@ class Draft:
     spans: list[Span] | None = None
     prompt_text: str | None = None
     located: Located = field(default_factory=lambda: Located([], []))
-    blocks: list[Span] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -50,7 +52,8 @@ class Sample:
 
     ids, labels: int32[T]; kind: uint8[T] of TEMPLATE, PROMPT, SUPERVISED; answer: bool[T], supervised tokens
     that come from the message text; turns: int64[k, 2], supervised spans in tokens; seam: prompt tokens that
-    the whole text tokenizes otherwise; offsets: int32[T, 2] in characters of draft.text.
+    the whole text tokenizes otherwise; pieces: int64[p, 2], tokens of the draft's pieces; offsets: int32[T,
+    2] in characters of the draft's text, and edges, the same made monotone.
     """
 
     conversation: Conversation
@@ -61,7 +64,13 @@ class Sample:
     turns: NDArray[np.int64]
     seam: int = 0
     draft: Draft | None = None
-    offsets: NDArray[np.int32] | None = None
+    pieces: NDArray[np.int64] = field(default_factory=lambda: _NO_SPANS)
+    offsets: NDArray[np.int32] = field(default_factory=lambda: _NO_OFFSETS)
+    edges: NDArray[np.int32] = field(default_factory=lambda: _NO_OFFSETS)
+
+
+_NO_SPANS: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
+_NO_OFFSETS: NDArray[np.int32] = np.empty((0, 2), dtype=np.int32)
 
 
 class Sampler:
@@ -70,19 +79,54 @@ class Sampler:
     def __init__(self, renderer: Renderer, scaffold: Scaffold, terms: SupervisionSection) -> None:
         self.renderer, self.scaffold, self.terms = renderer, scaffold, terms
         self.tokenizer = renderer.tokenizer
-        self.markers = [self._ids(marker) for marker in _marker_list(terms.marker)]
+        self.encoder = self.tokenizer.backend.backend_tokenizer
+        self.encoder.no_truncation()
+        self.encoder.no_padding()
+        self.markers = [self.plain_ids(marker) for marker in _marker_list(terms.marker)]
+        self._by_blocks = terms.turns in ("all", "last") and not self.markers
 
-    def _ids(self, text: str) -> NDArray[np.int32]:
-        encoding = self.tokenizer.backend.backend_tokenizer.encode(text, add_special_tokens=False)
-        return np.asarray(encoding.ids, dtype=np.int32)
+    def plain_ids(self, text: str) -> NDArray[np.int32]:
+        """int32[n], the ids of a text without special tokens around it."""
+        return np.asarray(self.encoder.encode(text, add_special_tokens=False).ids, dtype=np.int32)
+
+    def samples(self, conversations: Iterable[Conversation]) -> Iterator[Sample | RowProblem]:
+        """A block of conversations of any shape with tokens, each as a sample or what is wrong with it.
+
+        A row that renders to no token is a sample of none.
+        """
+        made = [tokenized_sample(c) if c.input_ids is not None else self.draft(c) for c in conversations]
+        drafts = [draft for draft in made if isinstance(draft, Draft)]
+        wholes = iter(self._encode([(draft.text, draft.special_tokens) for draft in drafts]))
+        prompted = [(draft.prompt_text or "", draft.special_tokens) for draft in drafts]
+        prompts = iter(self._encode(prompted) if any(text for text, _ in prompted) else [None] * len(drafts))
+        for item in made:
+            yield self.finish(item, next(wholes), next(prompts)) if isinstance(item, Draft) else item
+
+    def _encode(self, texts: list[tuple[str, bool]]) -> list[Encoding]:
+        """Rust batches, one of the texts that the tokenizer adds special tokens to and one of the others."""
+        found: list[Any] = [None] * len(texts)
+        for special in (False, True):
+            places = [place for place, (_, wanted) in enumerate(texts) if wanted == special]
+            batch = self.encoder.encode_batch(
+                [texts[place][0] for place in places], add_special_tokens=special
+            )
+            for place, encoding in zip(places, batch, strict=True):
+                found[place] = encoding
+        return found
 
     def draft(self, conversation: Conversation) -> Draft | RowProblem:
-        """The text of a conversation that has one."""
+        """The text of a conversation that has one.
+
+        Raises:
+            TokenizerError: the template cannot supervise what the contract wants supervised.
+        """
         try:
             if conversation.messages is not None:
                 return self._messages(conversation, conversation.messages)
             if conversation.text is not None:
                 return self._text(conversation, conversation.text)
+            if isinstance(conversation.prompt, str) and isinstance(conversation.completion, str):
+                return self._plain_completion(conversation, conversation.prompt, conversation.completion)
             return self._completion(conversation)
         except RenderError as error:
             where = (conversation.id, conversation.file, conversation.number)
@@ -90,30 +134,19 @@ class Sampler:
 
     def _messages(self, conversation: Conversation, messages: list[dict[str, Any]]) -> Draft:
         rendering = self.renderer.render(messages, conversation.tools, conversation.template_kwargs)
-        located = self._locate(rendering, conversation, messages)
-        spans: list[Span] | None = None
-        if self.terms.turns != "every_token" and not self.markers:
-            spans = self._trained(rendering.blocks, located.pieces, messages)
-        return Draft(conversation, rendering.text, False, spans, None, located, rendering.blocks)
+        located = locate(rendering.text, rendering.blocks, messages, conversation.tools, self.scaffold.leads)
+        spans = self._trained(rendering.blocks, located.pieces, messages) if self._by_blocks else None
+        return Draft(conversation, rendering.text, False, spans, None, located)
 
     def _trained(
         self, blocks: list[Span], pieces: Sequence[Piece], messages: list[dict[str, Any]]
     ) -> list[Span]:
-        if self.terms.turns == "last":
-            return blocks[-1:]
+        chosen = list(enumerate(blocks))[-1:] if self.terms.turns == "last" else list(enumerate(blocks))
         if key := self.terms.message_weight:
             owners = block_messages(blocks, pieces, messages)
-            return [
-                block
-                for block, owner in zip(blocks, owners, strict=True)
-                if owner is None or messages[owner].get(key, 1)
-            ]
-        return blocks
-
-    def _locate(
-        self, rendering: Rendering, conversation: Conversation, messages: list[dict[str, Any]]
-    ) -> Located:
-        return locate(rendering.text, rendering.blocks, messages, conversation.tools, self.scaffold.leads)
+            weights = [1 if owner is None else messages[owner].get(key) for owner in owners]
+            chosen = [(at, block) for at, block in chosen if weights[at] is None or weights[at]]
+        return [block for _, block in chosen]
 
     def _text(self, conversation: Conversation, text: str) -> Draft:
         piece = Piece(0, len(text), 0, "assistant")
@@ -123,55 +156,59 @@ class Sampler:
         eos = self.tokenizer.backend.eos_token or ""
         return text if text.endswith(eos) else text + eos
 
+    def _plain_completion(self, conversation: Conversation, prompt: str, completion: str) -> Draft:
+        seam = len(prompt)
+        pieces = [Piece(0, seam, 0, "user"), Piece(seam, seam + len(completion), 1, "assistant")]
+        whole = prompt + self._with_eos(completion)
+        return Draft(conversation, whole, True, None, self._prompt(prompt), Located(pieces, []))
+
     def _completion(self, conversation: Conversation) -> Draft:
-        prompt, completion = conversation.prompt, conversation.completion
-        if isinstance(prompt, str) and isinstance(completion, str):
-            pieces = [
-                Piece(0, len(prompt), 0, "user"),
-                Piece(len(prompt), len(prompt + completion), 1, "assistant"),
-            ]
-            whole = prompt + self._with_eos(completion)
-            return Draft(conversation, whole, True, None, prompt, Located(pieces, []))
-        messages = [*(prompt or ()), *(completion or ())]
+        if self._by_blocks and not self.tokenizer.marks_generation:
+            raise TokenizerError(f"{no_generation(self.tokenizer)}; or set supervision.turns: completion")
+        prompt = _as_messages(conversation.prompt)
+        draft = self._messages(conversation, [*prompt, *_as_messages(conversation.completion)])
         settings = (conversation.tools, conversation.template_kwargs)
-        rendering = self.renderer.render(messages, *settings)
-        alone = self.renderer.render(list(prompt or ()), *settings, add_generation_prompt=True)
-        located = self._locate(rendering, conversation, messages)
-        return Draft(conversation, rendering.text, False, None, alone.text, located, rendering.blocks)
+        alone = self.renderer.render(prompt, *settings, add_generation_prompt=True)
+        draft.prompt_text = self._prompt(alone.text)
+        return draft
 
-    def finish(
-        self, draft: Draft, ids: NDArray[np.int32], offsets: NDArray[np.int32], prompt_ids: NDArray[np.int32]
-    ) -> Sample:
-        """Tokens of a draft, told apart.
+    def _prompt(self, text: str) -> str | None:
+        """The prompt's text where supervision starts behind it."""
+        return None if self.markers or self.terms.turns == "every_token" else text
 
-        Args:
-            ids: int32[T]; offsets: int32[T, 2]; prompt_ids: int32[P], the prompt tokenized alone, or empty.
-        """
-        seam = 0
+    def finish(self, draft: Draft, encoding: Encoding, prompt: Encoding | None) -> Sample:
+        """Tokens of a draft, told apart."""
+        ids = np.array(encoding.ids, dtype=np.int32)
+        offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
         edges = monotone(offsets)
-        if draft.spans is not None:
-            turns = token_spans(edges, draft.spans)
-        elif self.markers and draft.conversation.messages is not None:
-            turns = marked_spans(ids, self.markers)
-        elif draft.prompt_text is not None and self.terms.turns != "every_token":
-            common = _common_prefix(prompt_ids, ids)
-            seam = len(prompt_ids) - common
-            turns = np.array([[common, len(ids)]], dtype=np.int64)
-        else:
-            turns = np.array([[0, len(ids)]], dtype=np.int64)
+        turns, seam = self._turns(draft, ids, edges), 0
+        if draft.prompt_text is not None and prompt is not None:
+            common = common_prefix(np.array(prompt.ids, dtype=np.int32), ids)
+            seam = len(prompt.ids) - common
+            turns = np.maximum(turns, common)
         turns = turns[turns[:, 1] > turns[:, 0]]
         supervised = mark(len(ids), turns)
-        kind = np.where(supervised, SUPERVISED, TEMPLATE).astype(np.uint8)
-        prompts, answers = _by_role(draft.located.pieces)
-        kind[mark(len(ids), token_spans(edges, prompts)) & ~supervised] = PROMPT
-        answer = mark(len(ids), token_spans(edges, answers)) & supervised
-        labels = np.where(supervised, ids, IGNORED).astype(np.int32)
-        return Sample(draft.conversation, ids, labels, kind, answer, turns, seam, draft, offsets)
+        pieces = token_spans(edges, [(piece.start, piece.end) for piece in draft.located.pieces])
+        by_assistant = np.array([piece.role == "assistant" for piece in draft.located.pieces], dtype=np.bool_)
+        kind = supervised * np.uint8(SUPERVISED)
+        kind[mark(len(ids), pieces) & ~supervised] = PROMPT
+        answer = mark(len(ids), pieces[by_assistant]) & supervised
+        labels = np.where(supervised, ids, np.int32(IGNORED))
+        return Sample(
+            draft.conversation, ids, labels, kind, answer, turns, seam, draft, pieces, offsets, edges
+        )
+
+    def _turns(self, draft: Draft, ids: NDArray[np.int32], edges: NDArray[np.int32]) -> NDArray[np.int64]:
+        if draft.spans is not None:
+            return token_spans(edges, draft.spans)
+        if self.markers:
+            return marked_spans(ids, self.markers)
+        return np.array([[0, len(ids)]], dtype=np.int64)
 
     def check_template(self) -> str | None:
         """Why conversations of messages cannot be supervised as the contract wants it, or None."""
-        needs_blocks = self.terms.turns in ("all", "last") and not self.markers
-        return no_generation(self.tokenizer) if needs_blocks and not self.tokenizer.marks_generation else None
+        lacking = self._by_blocks and not self.tokenizer.marks_generation
+        return no_generation(self.tokenizer) if lacking else None
 
 
 def tokenized_sample(conversation: Conversation) -> Sample:
@@ -196,21 +233,22 @@ def block_messages(
         return list(assistants)
     owners = []
     for start, end in blocks:
-        inside = (piece.message for piece in pieces if piece.role == "assistant" and start <= piece.start < end)
+        inside = (
+            piece.message for piece in pieces if piece.role == "assistant" and start <= piece.start < end
+        )
         owners.append(next(inside, None))
     return owners
 
 
-def _by_role(pieces: Sequence[Piece]) -> tuple[list[Span], list[Span]]:
-    prompts = [(piece.start, piece.end) for piece in pieces]
-    answers = [(piece.start, piece.end) for piece in pieces if piece.role == "assistant"]
-    return prompts, answers
-
-
-def _common_prefix(left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
+def common_prefix(left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
+    """The number of leading ids that both have in common."""
     size = min(len(left), len(right))
     different = np.flatnonzero(left[:size] != right[:size])
     return int(different[0]) if different.size else size
+
+
+def _as_messages(part: list[dict[str, Any]] | str | None) -> list[dict[str, Any]]:
+    return part if isinstance(part, list) else []
 
 
 def _marker_list(marker: str | Sequence[str] | None) -> list[str]:

@@ -33,7 +33,7 @@ class Renderer:
     def __init__(self, tokenizer: Tokenizer) -> None:
         from transformers.utils import chat_template_utils
 
-        self._render = chat_template_utils.render_jinja_template
+        self._render: Any = chat_template_utils.render_jinja_template
         # Newer releases drop keys that are None before the template sees them; older ones do not.
         self._normalize = getattr(chat_template_utils, "_normalize_chat_messages", list)
         self._special_tokens = tokenizer.backend.special_tokens_map
@@ -80,7 +80,11 @@ def no_template(tokenizer: Tokenizer) -> str:
 def no_generation(tokenizer: Tokenizer) -> str:
     """What to do where the template does not say what the assistant generates."""
     variant = training_variant(tokenizer)
-    way_out = f"use {variant}, TRL's training variant of it" if variant else "use a training variant (trl:…_training)"
+    way_out = (
+        f"use {variant}, TRL's training variant of it"
+        if variant
+        else "use a training variant (trl:…_training)"
+    )
     return (
         f"tokenizer.chat_template: {tokenizer.template_name} has no {{% generation %}} block, so nothing is "
         f"supervised; {way_out}, or put {{% generation %}}…{{% endgeneration %}} around the assistant's text"

@@ -130,7 +130,8 @@ def trl_templates() -> Path:
     spec = importlib.util.find_spec("trl")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(
-            "tokenizer.chat_template: trl:… needs trl, which is not installed: pip install 'pytest-longctx[trl]'"
+            "tokenizer.chat_template: trl:… needs trl, which is not installed: "
+            "pip install 'pytest-longctx[trl]'"
         )
     return Path(next(iter(spec.submodule_search_locations))) / "chat_templates"
 

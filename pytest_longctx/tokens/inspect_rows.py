@@ -1,0 +1,103 @@
+"""Inspections of sections tokenizer and dataset: does the text mean what the row says?"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pytest_longctx.dataset import all_messages, role_offences
+from pytest_longctx.tokens.align import runs_backwards, uncovered
+from pytest_longctx.tokens.locate import PROMPT_ROLES
+from pytest_longctx.tokens.texts import plain_text, tool_calls
+from pytest_longctx.witness import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_longctx.tokens.inspect import Inspector
+    from pytest_longctx.tokens.sample import Sample
+
+
+def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
+    """At most one BOS, at the start; exactly one where the tokenizer adds it to plain text."""
+    if inspector.bos is None:
+        return
+    places = np.flatnonzero(sample.ids == inspector.bos)
+    wrong = places[places > 0]
+    missing = inspector.adds_bos and sample.draft is not None and len(sample.ids) and not places.size
+    if wrong.size or missing:
+        position = int(wrong[0]) if wrong.size else 0
+        yield Witness(
+            sample.conversation.id, "one BOS, at position 0", f"{places.size} BOS", position=position
+        )
+
+
+def offsets(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
+    """Token spans cover the text and never run backwards."""
+    if sample.draft is None:
+        return
+    name = sample.conversation.id
+    written = np.flatnonzero(sample.offsets[:, 1] > 0)
+    backwards = runs_backwards(sample.offsets[written])
+    if backwards is not None:
+        yield Witness(name, "spans in order", "a span that runs backwards", position=int(written[backwards]))
+    character = uncovered(sample.draft.text, sample.edges)
+    if character is not None:
+        position = int(np.searchsorted(sample.edges[:, 1], character, side="right"))
+        yield Witness(name, "text covered", f"no token at character {character}", position=position)
+
+
+def roles(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
+    """The grammar of roles."""
+    for offence in role_offences(sample.conversation):
+        yield Witness(sample.conversation.id, note=offence)
+
+
+def tool_arguments(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
+    """Arguments given as JSON text are sound, and do not become an escaped string in what is rendered."""
+    if sample.draft is None:
+        return
+    for index, message in enumerate(all_messages(sample.conversation)):
+        for function in tool_calls(message):
+            arguments = function.get("arguments")
+            if not isinstance(arguments, str):
+                continue
+            note = f"message {index}: arguments are JSON text; give them as a mapping"
+            if _is_escaped(arguments, sample.draft.text):
+                yield Witness(sample.conversation.id, "an object", "an escaped string", note=note)
+            elif not _is_object(arguments):
+                yield Witness(sample.conversation.id, "an object", "no JSON object", note=note)
+
+
+def _is_escaped(arguments: str, text: str) -> bool:
+    escaped = json.dumps(arguments, ensure_ascii=False)[1:-1]
+    return '"' in arguments and escaped in text
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return isinstance(json.loads(arguments), dict)
+    except ValueError:
+        return False
+
+
+def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
+    """Every assistant text is in what the template rendered."""
+    if sample.draft is None:
+        return
+    for index, lost, whole in sample.draft.located.lost:
+        if lost:
+            note = f"message {index}: {lost} of {whole} characters are not in the rendered text"
+            yield Witness(sample.conversation.id, 1.0, round(1 - lost / whole, 4), note=note)
+
+
+def control_tokens(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
+    """No special token stands in a message, and none that the template writes stands in a prompt."""
+    for index, message in enumerate(all_messages(sample.conversation)):
+        pattern = inspector.structural if message.get("role") in PROMPT_ROLES else inspector.special
+        found = pattern.search(plain_text(message.get("content")))
+        if found:
+            note = f"message {index}, role {message.get('role')}"
+            yield Witness(sample.conversation.id, "plain text", found.group(), note=note)

@@ -1,0 +1,100 @@
+"""The texts of a message, in the forms in which chat templates write them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
+REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text of a message.
+
+    forms: how a template may write it as a whole, the fullest first. leaves: its parts, each with its forms,
+    for templates that write the parts apart (a tool's arguments as XML). kind: content, reasoning or call.
+    """
+
+    forms: tuple[str, ...]
+    leaves: tuple[tuple[str, ...], ...] = ()
+    kind: str = "content"
+
+    @property
+    def size(self) -> int:
+        """Characters, white space not counted; of the leaves where there are some."""
+        return sum(visible(leaf[0]) for leaf in self.leaves) if self.leaves else visible(self.forms[0])
+
+
+def visible(text: str) -> int:
+    """Number of characters that are not white space."""
+    return sum(map(len, text.split()))
+
+
+def plain_text(content: Any) -> str:
+    """A content as one text, its parts joined by newlines."""
+    return "\n".join(content_parts(content))
+
+
+def content_parts(content: Any) -> list[str]:
+    """The texts of a content: one, or one a part."""
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    return [part if isinstance(part, str) else str(part.get("text") or "") for part in parts if part]
+
+
+def message_texts(message: dict[str, Any]) -> Iterator[Text]:
+    """The texts of a message in the order in which templates write them: reasoning, content, tool calls."""
+    reasoning = next((message[key] for key in REASONING_KEYS if message.get(key)), None)
+    if isinstance(reasoning, str):
+        yield Text((reasoning,), kind="reasoning")
+    for part in content_parts(message.get("content")):
+        head, found, tail = part.partition(CLOSE_THINK)
+        if found and message.get("role") == "assistant":
+            yield Text((head.partition(OPEN_THINK)[2] or head,), kind="reasoning")
+            yield Text((tail,))
+        else:
+            yield Text((part,))
+    for call in tool_calls(message):
+        yield from _call_texts(call)
+
+
+def tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The functions that a message calls: name and arguments each."""
+    calls = message.get("tool_calls") or [message.get("function_call")]
+    functions = [call.get("function") or call for call in calls if isinstance(call, dict)]
+    return [function for function in functions if isinstance(function, dict)]
+
+
+def _call_texts(function: dict[str, Any]) -> Iterator[Text]:
+    if isinstance(function.get("name"), str):
+        yield Text((function["name"],), kind="call")
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        yield Text((arguments, json.dumps(arguments, ensure_ascii=False)), kind="call")
+    elif arguments:
+        leaves = tuple(_leaves(arguments))
+        yield Text(
+            tuple(json.dumps(arguments, ensure_ascii=ascii_) for ascii_ in (False, True)), leaves, "call"
+        )
+
+
+def _leaves(value: Any) -> Iterator[tuple[str, ...]]:
+    """Keys and values of nested arguments in their order, each as JSON, as Python or bare."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield (str(key),)
+            yield from _leaves(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, str):
+        yield (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])
+    else:
+        yield (json.dumps(value), str(value))
