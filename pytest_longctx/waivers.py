@@ -1,4 +1,4 @@
-"""Waivers: a check may fail until a day, in UTC; then it fails again, and a waiver that is not needed fails too."""
+"""Waivers: a check may fail until a day, in UTC; then it fails again, and an unneeded waiver fails too."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def in_force(waiver: Waiver, today: dt.date) -> bool:
 def judge(outcome: str, waiver: Waiver, today: dt.date) -> Status:
     """What a waiver means for a check with this outcome.
 
-    waived: the check failed and may. expired: the waiver is over and excuses nothing. unneeded: the check holds,
-    so the waiver must go. not_judged: skipped or in error, which no waiver excuses.
+    waived: the check failed and may. expired: the waiver is over and excuses nothing. unneeded: the check
+    holds, so the waiver must go. not_judged: skipped or in error, which no waiver excuses.
     """
     if not in_force(waiver, today):
         return "expired"
@@ -87,8 +87,8 @@ def waiver_problems(contract: Contract, checks: Collection[str]) -> Iterator[Pro
     """Waivers of checks that the contract does not have, and second waivers of one check.
 
     Args:
-        checks: the ids of all checks of the contract, `section::name`, and those per slice where they are known.
-            A waiver of a slice is accepted where its check is known.
+        checks: the ids of all checks of the contract, `section::name`; a waiver of a slice is accepted where
+            its check is known.
     """
     seen: set[str] = set()
     for place, waiver in enumerate(contract.waivers):

@@ -12,7 +12,7 @@ _SHOWN = 7
 
 
 def tokens(count: float) -> str:
-    """`512`, `4k`, `1.5k`, `128k`, `1M`: 1k is 1,024 tokens, as windows are named; other counts keep their digits."""
+    """`512`, `4k`, `1.5k`, `1M`: 1k is 1,024 tokens, as windows are named; other counts keep their digits."""
     whole = int(count)
     for size, sign in ((1 << 20, "M"), (1 << 10, "k")):
         if whole >= size and whole * 2 % size == 0:
@@ -49,15 +49,18 @@ def decorate(axes: Axes, x: str, y: str, line: str) -> None:
     axes.set_ylabel(y)
 
 
-def label_line(axes: Axes, x: float, text: str, colour: str, *, solid: bool) -> None:
-    """A vertical line with its name at the top, on the side where there is room."""
-    axes.axvline(x, color=colour, linewidth=1.3 if solid else 0.9, linestyle="-" if solid else (0, (2, 2)))
+def label_line(axes: Axes, x: float, text: str, colour: str, row: int) -> None:
+    """A vertical line with its name at the top, on the side where there is room; the first is drawn through.
+
+    Args:
+        row: names of other lines stand in other rows, so that they never run into each other.
+    """
+    axes.axvline(x, color=colour, linewidth=0.9 if row else 1.3, linestyle=(0, (2, 2)) if row else "-")
     low, high = axes.get_xlim()
-    place = math.log(x / low) / math.log(high / low) if x > low else 0.0
-    left = place > 0.6
+    left = x > low and math.log(x / low) / math.log(high / low) > 0.6
     axes.annotate(
         text,
-        (x, 1.0 if solid else 0.91),
+        (x, 1.0 - 0.085 * row),
         (-4 if left else 4, -2),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",

@@ -1,4 +1,4 @@
-"""The evidence of one contract in a few kilobytes of plain JSON: what reports draw, and what xdist can carry."""
+"""The evidence of one contract in a few kilobytes of plain JSON: what reports draw and xdist can carry."""
 
 from __future__ import annotations
 

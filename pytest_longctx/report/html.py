@@ -1,4 +1,4 @@
-"""The HTML report: one self-contained file made from the JSON report, readable without scripts and offline."""
+"""The HTML report: one self-contained file made from the JSON report, readable without script and net."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.errors import MissingExtraError
-from pytest_longctx.report.run import by_trouble, is_measure
+from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, sentence
 from pytest_longctx.report.text import plain
 from pytest_longctx.verdict import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jinja2 import Environment
 
 MOST_IDS = 200
-TROUBLE = ("error", "failed", "warned", "waived")
-WORDS = {"error": "could not be judged", "failed": "failed", "warned": "warned", "waived": "waived"}
 
 
 def page(report: Mapping[str, Any]) -> str:
@@ -47,21 +45,6 @@ def _environment() -> Environment:
     return environment
 
 
-def sentence(counts: Mapping[str, int]) -> str:
-    """The verdict in words: `2 of 39 checks failed, 1 warned`."""
-    total = sum(counts.values())
-    told = [(counts[outcome], WORDS[outcome]) for outcome in TROUBLE if counts[outcome]]
-    if not told:
-        return f"{_checks(counts['passed'])} hold" if counts["passed"] != 1 else "1 check holds"
-    (first, word), *rest = told
-    tail = "".join(f", {number:,} {other}" for number, other in rest)
-    return f"{first:,} of {_checks(total)} {word}{tail}"
-
-
-def _checks(number: int) -> str:
-    return "1 check" if number == 1 else f"{number:,} checks"
-
-
 def _contract(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """A contract's entry with what the page needs beside it."""
     checks = by_trouble(entry["checks"])
@@ -70,7 +53,7 @@ def _contract(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         **entry,
         "anchor": prefix,
         "sentence": sentence(entry["counts"]),
-        "trouble": [record for record in checks if record["outcome"] in TROUBLE],
+        "trouble": list(_joined(record for record in checks if record["outcome"] in TROUBLE)),
         "measures": [record for record in checks if is_measure(record)],
         "quiet": _by_section(r for r in entry["checks"] if not is_measure(r) and r["outcome"] == "passed"),
         "skipped": [record for record in checks if record["outcome"] == "skipped"],
@@ -78,6 +61,19 @@ def _contract(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         "picture_note": note,
         "most_ids": MOST_IDS,
     }
+
+
+def _joined(records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The records; checks that one cause left unjudged become one, with their names in `also`."""
+    causes: dict[str, list[str]] = {}
+    first: list[dict[str, Any]] = []
+    for record in records:
+        names = causes.setdefault(record["error"] or record["check"], [])
+        names.append(record["check"])
+        if len(names) == 1:
+            first.append({**record, "also": names})
+    for record in first:
+        yield {**record, "also": record["also"] if len(record["also"]) > 1 else []}
 
 
 def _by_section(records: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:
@@ -94,7 +90,7 @@ def _pictures(evidence: Mapping[str, Any], prefix: str) -> tuple[list[dict[str, 
     try:
         drawn = [
             # matplotlib writes this text; the only strings in it are titles and numbers of this package.
-            {"title": title, "caption": caption, "svg": Markup(svg)}  # noqa: S704
+            {"title": title, "caption": caption, "svg": Markup(svg)}
             for title, caption, svg in pictures(evidence, prefix)
         ]
     except MissingExtraError as error:

@@ -85,13 +85,15 @@ def load_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise ReportError(f"{shown}: the report cannot be read: {error.strerror or error}") from None
     except orjson.JSONDecodeError as error:
-        raise ReportError(f"{shown}: found no JSON ({error}), expected a report of --longctx-report") from None
+        raise ReportError(
+            f"{shown}: found no JSON ({error}), expected a report of --longctx-report"
+        ) from None
     version = report.get("report") if isinstance(report, dict) else None
     if type(version) is not int or not isinstance(report.get("contracts"), list):
         raise ReportError(f"{shown}: found JSON that is no report, expected a file of --longctx-report")
     if version != VERSION:
         raise ReportError(
-            f"{shown}: found report version {version}, expected {VERSION}: make the report anew with this release"
+            f"{shown}: found report version {version}, expected {VERSION}: make it anew with this release"
         )
     loaded: dict[str, Any] = report
     return loaded

@@ -56,7 +56,10 @@ def _planned(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, mask in chosen.items():
         places = np.flatnonzero(mask)
         why = reasons if name == "max_overflow_ratio" else None
-        yield f"window::{name}", _entry(len(places), [ids[place] for place in places[:MOST_IDS].tolist()], why)
+        yield (
+            f"window::{name}",
+            _entry(len(places), [ids[place] for place in places[:MOST_IDS].tolist()], why),
+        )
 
 
 def _delivered(evidence: Evidence) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,13 +1,14 @@
-"""Pictures of a report as SVG text, drawn by matplotlib (extra `report`) from plain data, never from evidence.
+"""Pictures of a report as SVG text, drawn by matplotlib (extra `report`) from a report's plain data.
 
-No text of the user's rows is drawn. Colours are placeholders that become CSS variables of the page, so that one
-picture serves light and dark.
+No text of the user's rows is drawn. Colours are placeholders that become CSS variables of the page, so that
+one picture serves light and dark.
 """
 
 from __future__ import annotations
 
 import io
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.errors import import_extra
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Data = dict[str, Any]
-WIDTH = 5.4  # inches at 72 points: a phone shows it nearly in full size, a desk one and a half times
+WIDTH = 4.8  # inches at 72 points: a phone shows it nearly in full size, a desk one and a half times
 INK, MUTED, LINE, CARD = "#0b0c01", "#0b0c02", "#0b0c03", "#0b0c04"
 FIRST, SECOND, BAD, SOFT = "#0b0c05", "#0b0c06", "#0b0c07", "#0b0c08"
 VARIABLES = {
@@ -80,7 +81,9 @@ def _svg(figure: Figure, prefix: str, label: str) -> str:
     from xml.sax.saxutils import quoteattr
 
     stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    figure.savefig(
+        stream, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None}
+    )
     text = stream.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -94,16 +97,17 @@ def _svg(figure: Figure, prefix: str, label: str) -> str:
 
 def lengths(data: Data) -> tuple[str, Figure]:
     """Samples by length, with the window and the thresholds."""
-    figure, axes = _figure(2.7)
+    figure, axes = _figure(3.0)
     edges, counts = data["edges"], data["counts"]
     axes.bar(edges[:-1], counts, width=_widths(edges), align="edge", color=FIRST, linewidth=0)
     marks = {name: data[key] for name, key in _MARKS.items() if data[key] is not None}
-    window_axis(axes, min(edges[0], *marks.values()) if marks else edges[0], max(edges[-1], *marks.values(), 1))
-    top = max(counts) * 1.22
+    window_axis(
+        axes, min(edges[0], *marks.values()) if marks else edges[0], max(edges[-1], *marks.values(), 1)
+    )
+    top = max(counts) * 1.34
     axes.set_ylim(0, top)
-    for name, place in marks.items():
-        inside = name == "window"
-        label_line(axes, place, f"{name} {tokens(place)}", INK if inside else MUTED, solid=inside)
+    for row, (name, place) in enumerate(marks.items()):
+        label_line(axes, place, f"{name} {tokens(place)}", INK if name == "window" else MUTED, row)
     decorate(axes, "tokens in a sample", "samples", LINE)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     spread = f"half of the samples have up to {data['p50']:,} tokens, 95 % up to {data['p95']:,}"
@@ -114,12 +118,12 @@ _MARKS = {"window": "window", "short": "short_threshold", "long": "long_threshol
 
 
 def _widths(edges: list[int]) -> list[float]:
-    return [0.94 * (after - before) for before, after in zip(edges, edges[1:], strict=False)]
+    return [0.94 * (after - before) for before, after in pairwise(edges)]
 
 
 def what_if(data: Data) -> tuple[str, Figure]:
     """Kept supervision and overflow against window size."""
-    figure, (upper, lower) = _figure(3.5, 2, sharex=True)
+    figure, (upper, lower) = _figure(3.4, 2, sharex=True)
     curve, limits = data["curve"], data["limits"]
     windows = curve["windows"]
     for axes, name, limit, colour in (
@@ -138,7 +142,9 @@ def what_if(data: Data) -> tuple[str, Figure]:
     window_axis(lower, windows[0], windows[-1])
     if passing is not None and passing != data["window"]:
         for axes in (upper, lower):
-            axes.axvline(passing, color=BAD if passing > data["window"] else MUTED, linewidth=1.2, linestyle="--")
+            axes.axvline(
+                passing, color=BAD if passing > data["window"] else MUTED, linewidth=1.2, linestyle="--"
+            )
     lower.set_xlabel("window in tokens")
     return _what_if_caption(data), figure
 
@@ -159,7 +165,7 @@ def _what_if_caption(data: Data) -> str:
 
 def occupancy(data: Data) -> tuple[str, Figure]:
     """Packed rows by how full they are."""
-    figure, axes = _figure(2.2)
+    figure, axes = _figure(2.8)
     counts = data["occupancy"]
     axes.bar([5 * step for step in range(20)], counts, width=4.6, align="edge", color=FIRST, linewidth=0)
     axes.set_xlim(0, 100)
@@ -172,14 +178,16 @@ def occupancy(data: Data) -> tuple[str, Figure]:
 
 def mask(data: Data) -> tuple[str, Figure]:
     """One packed row: which token may see which."""
-    figure, axes = _figure(3.6)
+    figure, axes = _figure(3.3)
     width, segments = data["example"]["width"], data["example"]["segments"]
     axes.fill([0, 0, width], [0, width, width], color=SOFT, linewidth=0)
     for number, segment in enumerate(segments):
         start, end = segment["start"], segment["end"]
         colour = FIRST if number % 2 == 0 else SECOND
         axes.fill([start, start, end], [start, end, end], color=colour, linewidth=0)
-        axes.fill([start, end, end, start], [-width * 0.05] * 2 + [-width * 0.015] * 2, color=colour, linewidth=0)
+        axes.fill(
+            [start, end, end, start], [-width * 0.05] * 2 + [-width * 0.015] * 2, color=colour, linewidth=0
+        )
     axes.set_xlim(0, width)
     axes.set_ylim(width, -width * 0.06)
     axes.set_aspect("equal")
@@ -188,7 +196,10 @@ def mask(data: Data) -> tuple[str, Figure]:
         axis.set_major_locator(_quarters(width))
         axis.set_major_formatter(lambda value, _: tokens(int(value)))
     many = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
-    return f"row {data['example']['row']:,} holds {many}; pale: what a plain causal mask would let be seen", figure
+    return (
+        f"row {data['example']['row']:,} holds {many}; pale: what a plain causal mask would let be seen",
+        figure,
+    )
 
 
 def _quarters(width: int) -> Any:
@@ -205,7 +216,9 @@ def curriculum(data: Data) -> tuple[str, Figure]:
     for name, colour in (("long_context_score", FIRST), ("short_context_score", SECOND)):
         values = [stage[name] for stage in stages]
         axes.plot(places, values, color=colour, marker="o", markersize=5, linewidth=1.8)
-        axes.annotate(name.split("_")[0], (places[-1], values[-1]), (8, -3), textcoords="offset points", color=colour)
+        axes.annotate(
+            name.split("_")[0], (places[-1], values[-1]), (8, -3), textcoords="offset points", color=colour
+        )
     axes.set_xticks(list(places), [tokens(stage["target_context_len"] or 0) for stage in stages])
     axes.margins(x=0.16)
     decorate(axes, "window of the stage", "score", LINE)

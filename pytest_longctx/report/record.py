@@ -57,15 +57,14 @@ def unjudged(check: Check, outcome: str, text: str) -> dict[str, Any]:
 
 
 def placed(record: dict[str, Any], check: Check, contract: Contract) -> dict[str, Any]:
-    """The record with its place in the contract: file, line from 1, section, name and slice."""
-    section, name, *rest = check.id.split("::", 2)
+    """The record with its place: contract, line from 1, section, name, value of the slice column."""
     return {
         **record,
         "contract": contract.display,
         "line": contract.line(*check.key),
-        "section": section,
-        "name": name,
-        "slice": rest[0] if rest else None,
+        "section": check.section,
+        "name": "::".join(filter(None, (check.name, check.part))),
+        "slice": check.slice or None,
         "waiver": record.get("waiver"),
     }
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import Contract
 
 OUTCOMES = ("error", "failed", "warned", "waived", "skipped", "passed")  # trouble first
+TROUBLE = {"error": "could not be judged", "failed": "failed", "warned": "warned", "waived": "waived"}
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,17 @@ def by_trouble(records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def is_measure(record: Mapping[str, Any]) -> bool:
     """Whether the check compares a number with a limit, and does not only count offences."""
     return record["limit"] is not None and record["unit"] != "offences"
+
+
+def sentence(counts: Mapping[str, int]) -> tuple[str, str]:
+    """The verdict in words, the worst first: `2 of 39 checks failed`, `1 warned`."""
+    total = sum(counts.values())
+    told = [(counts[outcome], TROUBLE[outcome]) for outcome in TROUBLE if counts[outcome]]
+    if not told:
+        return (f"{_checks(counts['passed'])} {'holds' if counts['passed'] == 1 else 'hold'}", "")
+    (first, word), *rest = told
+    return f"{first:,} of {_checks(total)} {word}", ", ".join(f"{number:,} {other}" for number, other in rest)
+
+
+def _checks(number: int) -> str:
+    return "1 check" if number == 1 else f"{number:,} checks"

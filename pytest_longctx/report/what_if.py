@@ -19,7 +19,7 @@ CURVES = ("overflow_ratio", "truncated_ratio", "kept_supervision_ratio")
 
 
 def window_summary(evidence: Evidence) -> dict[str, Any] | None:
-    """The plan in numbers, the curve over other windows, the smallest window that passes (null when none does)."""
+    """The plan in numbers, the curve over other windows, the smallest window that passes or null."""
     terms, plan, samples = evidence.contract.window, evidence.plan, evidence.columns
     if terms is None or not samples.total.size:
         return None
@@ -28,7 +28,10 @@ def window_summary(evidence: Evidence) -> dict[str, Any] | None:
     curve = what_if(samples, policy, _windows(samples.total, plan.window, passing))
     return {
         "window": plan.window,
-        **{name: plan.count(code) for name, code in (("fit", FIT), ("truncate", TRUNCATE), ("overflow", OVERFLOW))},
+        **{
+            name: plan.count(code)
+            for name, code in (("fit", FIT), ("truncate", TRUNCATE), ("overflow", OVERFLOW))
+        },
         "kept_supervision_ratio": float(plan.kept_supervision_ratio),
         "lost_turn_ends": plan.lost_turn_ends,
         "limits": terms.limits.model_dump(exclude_none=True),
@@ -45,7 +48,7 @@ def _policy(terms: WindowSection) -> WindowPolicy:
 
 
 def _windows(total: Int64Array, window: int, passing: int | None) -> Int64Array:
-    """Windows from well below the median to above the longest sample and the contract's, evenly in the logarithm."""
+    """Windows from half of the short samples to above the longest, evenly in the logarithm; int64[w]."""
     low = max(1, int(np.percentile(total, 5)) // 2)
     high = max(int(total.max()), window) * 5 // 4 + 1
     steps = np.rint(np.geomspace(low, high, POINTS)).astype(np.int64)
@@ -54,17 +57,19 @@ def _windows(total: Int64Array, window: int, passing: int | None) -> Int64Array:
 
 
 def smallest_passing(samples: WindowSamples, policy: WindowPolicy, limits: WindowLimits) -> int | None:
-    """The smallest window in which the limits on overflow, truncation and kept tokens hold; None without such limits.
+    """The smallest window in which the limits on overflow, truncation and kept tokens hold, or None.
 
-    Overflow falls and kept tokens grow with the window, so their bound is found by halving. The truncated share
-    may rise and fall; beyond that bound it changes only at windows where a sample is admitted or fits.
+    Overflow falls and kept tokens grow with the window, so their bound is found by halving. The truncated
+    share may rise and fall; beyond that bound it changes only where a sample is admitted or fits.
     """
     if all(getattr(limits, name) is None for name in (*_MONOTONE, "max_truncated_ratio")):
         return None
     low, high = 1, max(1, int(samples.total.max()))
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if _holds(samples, policy, limits, _MONOTONE, [middle])[0] else (middle + 1, high)
+        low, high = (
+            (low, middle) if _holds(samples, policy, limits, _MONOTONE, [middle])[0] else (middle + 1, high)
+        )
     steps = np.concatenate([critical_windows(samples, policy), samples.total, [low]])
     candidates = np.unique(steps[steps >= low])
     holds = _holds(samples, policy, limits, (*_MONOTONE, "max_truncated_ratio"), candidates)
