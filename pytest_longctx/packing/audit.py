@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing.batch import read_batch, to_numpy
+from pytest_longctx.packing.batch import read_batch
 from pytest_longctx.packing.conservation import Coverage, conservation
-from pytest_longctx.packing.invariants import PER_BATCH, index_range
+from pytest_longctx.packing.invariants import PER_BATCH, index_range, supervision_per_row
 from pytest_longctx.packing.match import SampleIndex
-from pytest_longctx.packing.view import Viewer
+from pytest_longctx.packing.view import Viewer, list_names
 from pytest_longctx.tokens.sample import IGNORED
 from pytest_longctx.witness import Witness
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pytest_longctx.packing.batch import PackedRow
     from pytest_longctx.packing.view import View
     from pytest_longctx.tokens.ledger import Samples
 
@@ -33,23 +34,30 @@ MOST_WITNESSES = 200
 class Expected:
     """What a pipeline should deliver.
 
-    lengths: int64[n], tokens of each sample, 0 for samples that should not come. fed: bool[n], samples that the
-    pipeline was given. capacity in tokens. vocabulary and row_stride bound `index_range`.
+    lengths: int64[n], tokens of each sample, 0 for samples that should not come. fed: bool[n], samples that
+    the pipeline was given. capacity in tokens; batch_size in packed rows. vocabulary and row_stride bound
+    `index_range`; pad_token_id is what rows are padded with, where that is known.
     """
 
     lengths: NDArray[np.int64]
     fed: NDArray[np.bool_]
     capacity: int
+    batch_size: int = 1
     vocabulary: int | None = None
     row_stride: int | None = None
+    pad_token_id: int | None = None
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """Packed rows, the batch made of them, or both where both can be seen."""
+    """Packed rows, the batch made of them, or both where both can be seen.
 
-    rows: Sequence[Mapping[str, Any]] | None
+    normalizer: the number of targets that the trainer divides this batch's loss by, where it tells.
+    """
+
+    rows: Sequence[PackedRow] | None
     batch: Mapping[str, Any] | None
+    normalizer: int | None = None
 
 
 @dataclass
@@ -58,6 +66,7 @@ class Audit:
 
     rows, row_tokens: packed rows and their tokens; width_tokens: tokens of all batches with padding.
     targets, expected_targets: labels that enter the loss, and those that the delivered samples have.
+    rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -70,6 +79,7 @@ class Audit:
     targets: int = 0
     expected_targets: int = 0
     fragments: int = 0
+    rows_seen: bool = False
     example: View | None = None
 
     def add(self, check: str, found: Iterable[Witness]) -> None:
@@ -90,79 +100,93 @@ def audit(deliveries: Iterable[Delivery], samples: Samples, expected: Expected, 
     Raises:
         PackingError: what was delivered cannot be read, or nothing was delivered.
     """
-    result = Audit()
-    index = SampleIndex(samples, expected.lengths)
-    viewer = Viewer(samples, index)
-    coverage = Coverage(samples, expected.lengths)
+    work = _Pass(samples, expected, maker)
     for delivery in deliveries:
-        lengths = _packed_rows(delivery.rows, result, expected, maker, result.rows)
+        work.take(delivery)
+    return work.finish()
+
+
+class _Pass:
+    def __init__(self, samples: Samples, expected: Expected, maker: str) -> None:
+        self.samples, self.expected, self.maker = samples, expected, maker
+        self.result = Audit()
+        self.index = SampleIndex(samples, expected.lengths, expected.capacity)
+        self.viewer = Viewer(samples, self.index, expected.pad_token_id)
+        self.coverage = Coverage(samples, expected.lengths)
+        self.batch_rows = 0
+
+    def take(self, delivery: Delivery) -> None:
+        first = self.batch_rows if delivery.rows is None else self.result.rows
+        if delivery.rows is not None:
+            self._rows(delivery.rows, apart=delivery.batch is None)
         if delivery.batch is None:
-            continue
-        view = viewer.view(read_batch(delivery.batch, maker), lengths, result.batches)
-        if delivery.rows is None:
-            _count_batch_rows(view, result, expected)
-        _inspect(view, result, expected)
-        coverage.add(view)
-        result.batches += view.batch.rows
-        result.example = result.example or view
-    if not result.batches:
-        raise PackingError(f"{maker} delivered no batch, expected the {int(expected.fed.sum())} samples it was given")
-    result.add("sample_conservation", conservation(samples, expected, index.delivered, coverage))
-    return result
+            return
+        view = self.viewer.view(read_batch(delivery.batch, self.maker), delivery.rows, first)
+        if delivery.rows is None and not self.result.rows_seen:
+            self._rows_of_batch(view)
+        self._inspect(view, delivery.normalizer)
+        self.coverage.add(view)
+        self.batch_rows += len(view.edges)
+        self.result.batches += view.batch.rows
+        self.result.example = self.result.example or view
 
+    def _rows(self, rows: Sequence[PackedRow], *, apart: bool) -> None:
+        """Count packed rows, and hold them against the capacity; rows seen apart also against the loss."""
+        result = self.result
+        result.rows_seen |= apart
+        for number, row in enumerate(rows, result.rows):
+            result.row_tokens += len(row.ids)
+            self._capacity(number, len(row.ids), self.expected.capacity)
+            if apart and not (row.labels[1:] != IGNORED).any():
+                result.add("supervision_per_row", [self._idle(row, number)])
+        result.rows += len(rows)
 
-def _packed_rows(
-    rows: Sequence[Mapping[str, Any]] | None, result: Audit, expected: Expected, maker: str, first: int
-) -> list[NDArray[np.int64]] | None:
-    """Check packed rows by themselves; the lengths of their segments where they all say them."""
-    if rows is None:
-        return None
-    lengths = []
-    for number, row in enumerate(rows, first):
-        ids, labels = (_column(row, name, maker, number) for name in ("input_ids", "labels"))
-        if len(labels) != len(ids):
-            raise PackingError(f"{maker}: row {number} has {len(ids)} input_ids and {len(labels)} labels")
-        result.rows += 1
-        result.row_tokens += len(ids)
-        if len(ids) > expected.capacity:
-            result.add("capacity", [Witness(f"row {number}", expected.capacity, len(ids), row=number)])
-        if row.get("seq_lengths") is not None:
-            lengths.append(_column(row, "seq_lengths", maker, number).astype(np.int64))
-    return lengths if len(lengths) == len(rows) else None
+    def _idle(self, row: PackedRow, number: int) -> Witness:
+        lengths = row.lengths if row.lengths is not None else np.array([len(row.ids)])
+        names = list_names(self.samples, self.index.look_up(row.ids, lengths))
+        return Witness(f"row {number}", "≥ 1 target", 0, row=number, note=names)
 
+    def _capacity(self, number: int, tokens: int, capacity: int) -> None:
+        if tokens > capacity:
+            self.result.add("capacity", [Witness(f"row {number}", capacity, tokens, row=number)])
 
-def _column(row: Mapping[str, Any], name: str, maker: str, number: int) -> NDArray[Any]:
-    if row.get(name) is None:
-        raise PackingError(f"{maker}: row {number} has no {name}; it holds {', '.join(map(str, row)) or 'nothing'}")
-    array = to_numpy(row[name], f"{maker}: row {number}, {name}")
-    if array.ndim != 1:
-        raise PackingError(f"{maker}: row {number}, {name} has shape {array.shape}, expected one dimension")
-    return array
+    def _rows_of_batch(self, view: View) -> None:
+        """Capacity and counts from the batch's own rows, where packed rows cannot be seen."""
+        tokens = view.covered.reshape(view.batch.ids.shape).sum(axis=1).tolist()
+        # One long row may be several packed rows, flattened.
+        flattened = self.expected.batch_size if view.batch.rows == 1 else 1
+        for number, size in enumerate(tokens, self.result.rows):
+            self._capacity(number, size, self.expected.capacity * flattened)
+        self.result.rows += view.batch.rows
+        self.result.row_tokens += sum(tokens)
 
-
-def _count_batch_rows(view: View, result: Audit, expected: Expected) -> None:
-    """Capacity and counts from the batch's own rows, where packed rows cannot be seen."""
-    tokens = view.covered.reshape(view.batch.ids.shape).sum(axis=1)
-    result.rows += view.batch.rows
-    result.row_tokens += int(tokens.sum())
-    for row in np.flatnonzero(tokens > expected.capacity).tolist():
-        number = view.first_row + row
-        result.add("capacity", [Witness(f"row {number}", expected.capacity, int(tokens[row]), row=number)])
-
-
-def _inspect(view: View, result: Audit, expected: Expected) -> None:
-    for check, invariant in PER_BATCH.items():
-        result.add(check, invariant(view))
-    result.add("index_range", index_range(view, expected.vocabulary, expected.row_stride))
-    targets, wanted = _targets(view)
-    result.targets += targets
-    result.expected_targets += wanted
-    if targets != wanted:
+    def _inspect(self, view: View, normalizer: int | None) -> None:
+        result = self.result
+        for check, invariant in PER_BATCH.items():
+            result.add(check, invariant(view))
+        result.add("index_range", index_range(view, self.expected.vocabulary, self.expected.row_stride))
+        if not (result.rows_seen and result.counts["supervision_per_row"]):
+            result.add("supervision_per_row", supervision_per_row(view))
+        targets, wanted = _targets(view)
+        result.targets += targets
+        result.expected_targets += wanted
         row = f"row {view.first_row}"
-        result.add("target_count", [Witness(row, wanted, targets, row=view.first_row)])
-    result.width_tokens += view.batch.ids.size
-    result.piece_tokens += int(view.covered.sum())
-    result.fragments += int((view.pieces.known & (view.pieces.offset > 0)).sum())
+        if targets != wanted:
+            result.add("target_count", [Witness(row, wanted, targets, row=view.first_row)])
+        if normalizer is not None and normalizer != wanted:
+            note = "the trainer's num_items_in_batch"
+            result.add("target_count", [Witness(row, wanted, normalizer, row=view.first_row, note=note)])
+        result.width_tokens += view.batch.ids.size
+        result.piece_tokens += int((view.pieces.end - view.pieces.start).sum())
+        result.fragments += int((view.pieces.known & (view.pieces.offset > 0)).sum())
+
+    def finish(self) -> Audit:
+        if not self.batch_rows:
+            fed = int(self.expected.fed.sum())
+            raise PackingError(f"{self.maker} delivered no batch, expected the {fed} samples it was given")
+        found = conservation(self.samples, self.expected, self.index.delivered, self.coverage)
+        self.result.add("sample_conservation", found)
+        return self.result
 
 
 def _targets(view: View) -> tuple[int, int]:
@@ -170,13 +194,19 @@ def _targets(view: View) -> tuple[int, int]:
 
     A sample's own first token is never predicted; every other label of a token that was delivered is.
     """
-    found = int((view.batch.labels[:, 1:] != IGNORED).sum())
-    first = np.isin(view.sources, view.samples.offsets[view.pieces.sample[view.pieces.known]])
-    wanted = int((view.samples.labels[view.sources[~first]] != IGNORED).sum())
+    found = int(np.count_nonzero(view.batch.labels[:, 1:] != IGNORED))
+    wanted = int(np.count_nonzero(view.source_labels != IGNORED))
+    pieces, samples = view.pieces, view.samples
+    firsts = samples.offsets[pieces.sample[pieces.known & (pieces.offset == 0)]]
+    wanted -= int(np.count_nonzero(samples.labels[firsts] != IGNORED))
+    for piece in np.flatnonzero(pieces.shuffled).tolist():
+        begin = int(samples.offsets[pieces.sample[piece]])
+        labels = samples.labels[begin + 1 : begin + int(pieces.end[piece] - pieces.start[piece])]
+        wanted += int(np.count_nonzero(labels != IGNORED))
     return found, wanted
 
 
-def grouped(rows: Iterable[Mapping[str, Any]], size: int) -> Iterator[list[Mapping[str, Any]]]:
+def grouped(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
     """Lists of `size` rows, the last one shorter."""
     iterator = iter(rows)
     while block := list(islice(iterator, size)):

@@ -1,14 +1,15 @@
-"""A batch as the model would receive it, as numpy arrays."""
+"""Packed rows and batches as they are delivered, read as numpy arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pytest_longctx.errors import PackingError
+from pytest_longctx.tokens.sample import IGNORED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,11 +18,59 @@ PER_TOKEN = ("input_ids", "labels", "position_ids", "seq_idx", "attention_mask",
 VARLEN = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
 
+class PackedRow(NamedTuple):
+    """One row of a packer or of a trainer's prepared dataset.
+
+    ids, labels: int64[T]. lengths: int64[S], tokens of each segment, None where the packer does not say.
+    """
+
+    ids: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    lengths: NDArray[np.int64] | None
+
+
+def read_row(row: Any, maker: str, number: int) -> PackedRow:
+    """Check that a packed row can be read at all.
+
+    Raises:
+        PackingError: naming the maker, the row, what was found and what was expected.
+    """
+    where = f"{maker}: row {number}"
+    if not isinstance(row, Mapping):
+        raise PackingError(f"{where} is a {type(row).__name__}, expected a mapping with input_ids and labels")
+    ids, labels = (_column(row, name, where) for name in ("input_ids", "labels"))
+    if len(labels) != len(ids):
+        raise PackingError(f"{where} has {len(ids)} input_ids and {len(labels)} labels, expected as many")
+    if not len(ids):
+        raise PackingError(f"{where} is empty, expected one sample at least")
+    _not_negative(ids, where)
+    if row.get("seq_lengths") is None:
+        return PackedRow(ids, labels, None)
+    lengths = _column(row, "seq_lengths", where)
+    if lengths.sum() != len(ids) or (lengths < 1).any():
+        raise PackingError(
+            f"{where} has seq_lengths {_shown(lengths)}, {int(lengths.sum())} in all; "
+            f"expected positive lengths of {len(ids)} tokens in all"
+        )
+    return PackedRow(ids, labels, lengths)
+
+
+def _shown(lengths: NDArray[np.int64], most: int = 8) -> str:
+    return f"{lengths[:most].tolist()}{'…' if len(lengths) > most else ''}"
+
+
+def _column(row: Mapping[str, Any], name: str, where: str) -> NDArray[np.int64]:
+    if row.get(name) is None:
+        raise PackingError(f"{where} has no {name}; it holds {', '.join(map(str, row)) or 'nothing'}")
+    return _integers(row[name], f"{where}: {name}", 1)
+
+
 @dataclass(frozen=True)
 class Batch:
     """One collated batch, B rows of T tokens.
 
-    ids, labels: int64[B, T]; fields: the batch as the collator gave it; maker names who made it.
+    ids, labels: int64[B, T]; labels of another shape are cut, or filled up with -100. fields: the batch as
+    the collator gave it; maker names who made it.
     """
 
     ids: NDArray[np.int64]
@@ -40,9 +89,25 @@ class Batch:
         return int(self.ids.shape[1])
 
     def array(self, name: str) -> NDArray[Any] | None:
-        """A field as numpy array, or None where the batch lacks it."""
+        """A field as numpy array, or None where the batch lacks it or names several masks in it."""
         value = self.fields.get(name)
-        return None if value is None else to_numpy(value, f"{self.maker}: {name}")
+        return (
+            None if value is None or isinstance(value, Mapping) else to_numpy(value, f"{self.maker}: {name}")
+        )
+
+    def per_token(self, name: str) -> NDArray[Any] | None:
+        """A field with one entry a token, of shape (planes, B, T): positions may have several planes.
+
+        One row that stands for all is repeated. None where the field is absent or of another length, which is
+        what `aligned_fields` tells of.
+        """
+        array = self.array(name)
+        if array is None or array.ndim > 3 or array.shape[-1:] != (self.width,):
+            return None
+        array = array.reshape((-1, *((1, self.width) if array.ndim == 1 else array.shape[-2:])))
+        if array.shape[1] not in (1, self.rows):
+            return None
+        return np.broadcast_to(array, (array.shape[0], self.rows, self.width))
 
 
 def to_numpy(value: Any, what: str) -> NDArray[Any]:
@@ -58,8 +123,10 @@ def to_numpy(value: Any, what: str) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise PackingError(f"{what} is ragged: {error}; expected rows of one length") from error
-    if array.dtype == object:
-        raise PackingError(f"{what} holds {type(value).__name__}, expected an array of numbers")
+    if array.dtype.kind not in "biuf":
+        raise PackingError(
+            f"{what} holds {type(value).__name__} of {array.dtype}, expected an array of numbers"
+        )
     return array
 
 
@@ -78,19 +145,33 @@ def read_batch(fields: Any, maker: str) -> Batch:
             raise PackingError(
                 f"{maker}: the batch has no {name}; it holds {', '.join(map(str, fields)) or 'nothing'}"
             )
-    ids, labels = _whole(fields["input_ids"], maker, "input_ids"), _whole(fields["labels"], maker, "labels")
+    ids, labels = (_integers(fields[name], f"{maker}: {name}", 2) for name in ("input_ids", "labels"))
     if ids.size == 0:
         raise PackingError(f"{maker} gave an empty batch, shape {ids.shape}")
+    _not_negative(ids, maker)
+    return Batch(ids, _fitted(labels, ids.shape), fields, maker)
+
+
+def _fitted(labels: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    if labels.shape == shape:
+        return labels
+    fitted = np.full(shape, IGNORED, dtype=np.int64)
+    rows, width = (min(sizes) for sizes in zip(labels.shape, shape, strict=True))
+    fitted[:rows, :width] = labels[:rows, :width]
+    return fitted
+
+
+def _not_negative(ids: NDArray[np.int64], where: str) -> None:
     if (ids < 0).any():
-        row, column = np.argwhere(ids < 0)[0].tolist()
-        raise PackingError(f"{maker}: input_ids[{row}, {column}] is {ids[row, column]}, expected ids from 0")
-    return Batch(ids, labels, fields, maker)
+        place = np.argwhere(ids < 0)[0].tolist()
+        raise PackingError(f"{where}: input_ids{place} is {ids[tuple(place)]}, expected ids from 0")
 
 
-def _whole(value: Any, maker: str, name: str) -> NDArray[np.int64]:
-    array = to_numpy(value, f"{maker}: {name}")
-    if array.ndim != 2:
-        raise PackingError(f"{maker}: {name} has shape {array.shape}, expected (rows, tokens)")
-    if not np.issubdtype(array.dtype, np.integer):
-        raise PackingError(f"{maker}: {name} has type {array.dtype}, expected integers")
+def _integers(value: Any, what: str, dimensions: int) -> NDArray[np.int64]:
+    array = to_numpy(value, what)
+    if array.ndim != dimensions:
+        expected = "(rows, tokens)" if dimensions == 2 else "(tokens,)"
+        raise PackingError(f"{what} has shape {array.shape}, expected {expected}")
+    if array.dtype.kind not in "iu" and array.size:
+        raise PackingError(f"{what} has type {array.dtype}, expected integers")
     return array.astype(np.int64, copy=False)

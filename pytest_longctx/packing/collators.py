@@ -1,4 +1,4 @@
-"""Shipped collators: numpy ones that need no torch, and those of TRL and transformers behind the same call."""
+"""Shipped collators: numpy ones, and those of TRL and transformers behind the same call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def segment_lengths(row: Row) -> list[int]:
 
 
 def _padded_columns(rows: Sequence[Row], pad_token_id: int) -> dict[str, NDArray[np.int64]]:
-    """ids, labels, positions and segment numbers (1, 2, …; 0 is padding), int64[B, T]; starts are no targets."""
+    """ids, labels, positions and segment numbers from 1 (0: padding), int64[B, T]; starts are no targets."""
     shape = (len(rows), max(len(row["input_ids"]) for row in rows))
     columns = {
         "input_ids": np.full(shape, pad_token_id, dtype=np.int64),
@@ -48,17 +48,21 @@ def _padded_columns(rows: Sequence[Row], pad_token_id: int) -> dict[str, NDArray
 def block_mask(rows: list[dict[str, Any]], pad_token_id: int = 0) -> dict[str, Any]:
     """Rows with a dense bool mask (B, 1, T, T): token i sees j in the same segment with j ≤ i."""
     columns = _padded_columns(rows, pad_token_id)
-    segments = columns.pop("segments")
-    same = segments[:, :, None] == segments[:, None, :]
-    same &= (segments > 0)[:, :, None]
-    mask = np.tril(same)[:, None]
+    columns.pop("segments")
+    width = columns["input_ids"].shape[1]
+    mask = np.zeros((len(rows), 1, width, width), dtype=np.bool_)
+    for place, row in enumerate(rows):
+        ends = np.cumsum(segment_lengths(row)).tolist()
+        for start, end in zip([0, *ends], ends, strict=False):
+            mask[place, 0, start:end, start:end] = np.tri(end - start, dtype=np.bool_)
     return {**columns, "attention_mask": mask}
 
 
 def padded(rows: list[dict[str, Any]], pad_token_id: int = 0) -> dict[str, Any]:
     """Rows padded to the longest; the 2-D mask numbers the segments 1, 2, 3, … and padding 0."""
     columns = _padded_columns(rows, pad_token_id)
-    return {**columns, "attention_mask": columns.pop("segments")}
+    segments = columns.pop("segments")
+    return {**columns, "attention_mask": segments}
 
 
 def _trl_padding_free(config: Mapping[str, Any], pad_token_id: int) -> Collator:

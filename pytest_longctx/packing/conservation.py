@@ -107,8 +107,7 @@ def conservation(
         )
         if reason:
             yield Witness(names[sample], f"{int(expected.lengths[sample])} tokens once", reason)
-    for witness in (witness for waiting in coverage.remnants.values() for witness in waiting):
-        yield witness
+    yield from (witness for waiting in coverage.remnants.values() for witness in waiting)
 
 
 def _of_rejected(sample: int, coverage: Coverage) -> str:
@@ -128,6 +127,9 @@ def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
         return f"once and {tokens} tokens of it again"
     if repeated := _overlap(parts):
         return f"{repeated} tokens twice"
+    planned = int(coverage.lengths[sample])
+    if (last := max((end for _, end in parts), default=0)) > planned:
+        return f"not cut, {last - planned} tokens beyond the window"
     gaps = coverage.settle(sample)
     if not gaps:
         return ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_longctx.packing.batch import Batch
-
-Ints = "NDArray[np.int64]"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def from_flat(
 
 
 def _runs(new: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Flat starts and ends of the runs that begin where `new` is set, of tokens in `kept`; both bool[B, T]."""
+    """Flat starts and ends of the runs of `kept` tokens that begin where `new` is set; both bool[B, T]."""
     new[:, 0] = True
     flat_kept = kept.ravel()
     begins = (new.ravel() | np.diff(flat_kept, prepend=~flat_kept[:1])) & flat_kept
@@ -77,33 +76,23 @@ def _runs(new: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[NDArray[np.i
 
 
 def _position_ids(batch: Batch) -> Layout | None:
-    positions = _per_token(batch, "position_ids")
-    if positions is None:
+    planes = batch.per_token("position_ids")
+    if planes is None:
         return None
+    positions = planes[0]
     new = np.ones(positions.shape, dtype=np.bool_)
     new[:, 1:] = (positions[:, 1:] == 0) | (positions[:, 1:] <= positions[:, :-1])
     return from_flat("position_ids", batch, *_runs(new, np.ones_like(new)))
 
 
 def _seq_idx(batch: Batch) -> Layout | None:
-    index = _per_token(batch, "seq_idx")
-    if index is None:
+    planes = batch.per_token("seq_idx")
+    if planes is None:
         return None
+    index = planes[0]
     new = np.ones(index.shape, dtype=np.bool_)
     new[:, 1:] = index[:, 1:] != index[:, :-1]
     return from_flat("seq_idx", batch, *_runs(new, index >= 0))
-
-
-def _per_token(batch: Batch, name: str) -> NDArray[Any] | None:
-    """A field of shape (B, T); one row for all rows is repeated. Fields of other lengths are not readable."""
-    array = batch.array(name)
-    if array is None:
-        return None
-    if array.ndim == 1:
-        array = array[None]
-    if array.ndim == 2 and array.shape[0] == 1 < batch.rows:
-        array = np.broadcast_to(array, (batch.rows, array.shape[1]))
-    return array if array.shape == batch.ids.shape else None
 
 
 def _cu_seq_lens(batch: Batch) -> Layout | None:
@@ -135,6 +124,10 @@ def _seq_lengths(batch: Batch) -> Layout | None:
     value = batch.fields.get("seq_lengths")
     if value is None:
         return None
+    if not hasattr(value, "__len__"):
+        raise PackingError(
+            f"{batch.maker}: seq_lengths is a {type(value).__name__}, expected the lengths of each row"
+        )
     per_row = list(value) if batch.rows > 1 or _nested(value) else [value]
     lengths = [to_numpy(row, f"{batch.maker}: seq_lengths").ravel().astype(np.int64) for row in per_row]
     return from_lengths("seq_lengths", batch, lengths)
@@ -167,16 +160,20 @@ def from_lengths(dialect: str, batch: Batch, lengths: list[NDArray[np.int64]]) -
 
 def _attention_mask(batch: Batch) -> Layout | None:
     value = batch.fields.get("attention_mask")
-    if value is None or not hasattr(value, "ndim"):
-        return None
-    return _dense(batch, value) if value.ndim == 4 else _mask_2d(batch)
+    if isinstance(value, Mapping):
+        dense = {str(name): mask for name, mask in value.items() if getattr(mask, "ndim", 0) in (3, 4)}
+        # The full mask names the segments; sliding and chunked ones show a part of them.
+        dense = dict(sorted(dense.items(), key=lambda item: item[0] != "full_attention"))
+        return _dense(batch, dense) if dense else None
+    return _dense(batch, {"": value}) if getattr(value, "ndim", 0) in (3, 4) else _mask_2d(batch)
 
 
 def _mask_2d(batch: Batch) -> Layout | None:
-    mask = _per_token(batch, "attention_mask")
-    if mask is None:
+    planes = batch.per_token("attention_mask")
+    if planes is None:
         return None
-    if np.issubdtype(mask.dtype, np.floating) and np.isnan(mask).any():
+    mask = planes[0]
+    if mask.dtype.kind == "f" and np.isnan(mask).any():
         raise PackingError(f"{batch.maker}: attention_mask holds NaN")
     kept = mask != 0
     numbered = bool((mask > 1).any()) and mask.dtype != np.bool_
@@ -185,16 +182,11 @@ def _mask_2d(batch: Batch) -> Layout | None:
         new[:, 1:] = mask[:, 1:] != mask[:, :-1]
     starts, ends = _runs(new, kept)
     layout = from_flat("segment_mask" if numbered else "padding_mask", batch, starts, ends)
-    return layout if numbered else _replace_naming(layout)
+    return layout if numbered else replace(layout, names_segments=False)
 
 
-def _replace_naming(layout: Layout) -> Layout:
-    parts = (layout.dialect, layout.rows, layout.width, layout.row, layout.start, layout.end)
-    return Layout(*parts, names_segments=False)
-
-
-def _dense(batch: Batch, mask: Any) -> Layout:
-    starts, ends, faults = read_dense(mask, batch.rows, batch.width, batch.maker)
+def _dense(batch: Batch, masks: Mapping[str, Any]) -> Layout:
+    starts, ends, faults = read_dense(masks, batch.rows, batch.width, batch.maker)
     return from_flat("block_mask", batch, starts, ends, faults)
 
 

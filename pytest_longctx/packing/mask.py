@@ -1,7 +1,13 @@
-"""Dense 4-D attention masks, read and checked block by block; never copied whole."""
+"""Dense 4-D attention masks, read and checked block by block; never copied whole.
+
+The diagonal and the one below it name the segments: a token that sees itself is no padding, and one that sees
+the token before it continues that token's segment. What else each token sees is then counted, not compared:
+it sees all of its segment up to itself, and so many columns in all.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,100 +15,129 @@ import numpy as np
 from pytest_longctx.errors import PackingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from numpy.typing import NDArray
 
-BLOCK_ELEMENTS = 1 << 22
+    Flags = NDArray[np.bool_]
+    Ints = NDArray[np.int64]
+
+BLOCK = 1024
+"""Queries looked at together."""
 
 
 def read_dense(
-    mask: Any, rows: int, width: int, maker: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
-    """Segments of a mask of shape (B or 1, heads or 1, T, T), in the flattened batch.
+    masks: Mapping[str, Any], rows: int, width: int, maker: str
+) -> tuple[Ints, Ints, tuple[str, ...]]:
+    """Segments of masks of shape (B or 1, heads or 1, T, T), in the flattened batch.
 
-    A bool mask allows where it is true, an additive one where it is (near) 0. A token's segment starts at the
-    first column it may see; a token that may see nothing is padding. Everything else than "each token sees its
-    segment from the start up to itself" is a fault.
+    A bool mask allows where it is true, an additive one where it is near 0. The first mask names the
+    segments, and a token must see all of its segment up to itself; the others (sliding windows, say) may show
+    less. What padding sees is left aside.
+
+    Args:
+        masks: by name, as the newer models of transformers take them; one mask has the name "".
 
     Returns:
         starts int64[S], ends int64[S], faults.
+
+    Raises:
+        PackingError: a mask of another shape, or with NaN.
     """
-    if tuple(mask.shape[-2:]) != (width, width) or mask.shape[0] not in (1, rows):
+    grids = {name: _Grid(mask, rows, width, maker) for name, mask in masks.items()}
+    whole = next(iter(grids.values()))
+    starts, ends, faults = [], [], []
+    for row in range(rows):
+        begin, stop = whole.segments(row)
+        starts.append(begin + row * width)
+        ends.append(stop + row * width)
+        for name, grid in grids.items():
+            faults += [
+                f"{name}{' ' if name else ''}{fault}"
+                for fault in grid.faults(row, begin, stop, exact=grid is whole)
+            ]
+    return np.concatenate(starts), np.concatenate(ends), tuple(faults)
+
+
+class _Grid:
+    """One mask, read by row of the batch."""
+
+    def __init__(self, mask: Any, rows: int, width: int, maker: str) -> None:
         shape = tuple(mask.shape)
-        raise PackingError(
-            f"{maker}: attention_mask has shape {shape}, expected ({rows}, heads, {width}, {width})"
-        )
-    first = np.stack([_first_visible(mask[row % mask.shape[0], 0], width, maker) for row in range(rows)])
-    faults = []
-    for row in range(mask.shape[0]):
-        for head in range(mask.shape[1]):
-            fault = _leak(mask[row, head], first[row], maker)
-            if fault:
-                faults.append(f"row {row}, head {head}: {fault}")
-    flat_first = (first + np.arange(rows)[:, None] * width).ravel()
-    seen = (first >= 0).ravel()
-    index = np.arange(rows * width)
-    starts = np.flatnonzero(seen & (flat_first == index))
-    stops = np.concatenate([starts, np.flatnonzero(~seen), np.arange(1, rows + 1) * width])
-    stops.sort()
-    return starts, stops[np.searchsorted(stops, starts, side="right")], tuple(faults)
+        if len(shape) == 3:
+            mask = mask[:, None]
+        if shape[-2:] != (width, width) or shape[0] not in (1, rows):
+            raise PackingError(
+                f"{maker}: attention_mask has shape {shape}, expected ({rows}, heads, {width}, {width})"
+            )
+        self.mask, self.width, self.maker = mask, width, maker
 
+    def _heads(self, row: int) -> Any:
+        return self.mask[row % self.mask.shape[0]]
 
-def _blocks(mask: Any, maker: str) -> Any:
-    """(first query, bool[block, T]) over one (T, T) mask."""
-    width = mask.shape[-1]
-    step = max(1, BLOCK_ELEMENTS // width)
-    for query in range(0, width, step):
-        yield query, _allowed(mask[query : query + step], maker)
+    def segments(self, row: int) -> tuple[Ints, Ints]:
+        """Starts and ends of one row's segments, int64[S] each; padding lies between them."""
+        grid = self._heads(row)[0]
+        index = np.arange(self.width)
+        seen = self._read(grid[index, index])
+        begins = seen.copy()
+        begins[1:] &= ~(self._read(grid[index[1:], index[:-1]]) & seen[:-1])
+        stops = np.append(np.flatnonzero(begins | ~seen), self.width)
+        starts = np.flatnonzero(begins)
+        return starts, stops[np.searchsorted(stops, starts, side="right")]
 
+    def faults(self, row: int, starts: Ints, ends: Ints, *, exact: bool) -> Iterator[str]:
+        """The first fault of each head, in words."""
+        if not exact or row < self.mask.shape[0]:
+            for head, grid in enumerate(self._heads(row)):
+                fault = self._fault(grid, starts.tolist(), ends.tolist(), exact=exact)
+                if fault:
+                    yield f"row {row}, head {head}: {fault}"
 
-def _allowed(block: Any, maker: str) -> NDArray[np.bool_]:
-    if hasattr(block, "detach"):
-        block = block.detach().cpu()
-        block = block.float().numpy() if block.is_floating_point() else block.numpy()
-    if not np.issubdtype(block.dtype, np.floating):
-        allowed: NDArray[np.bool_] = block.astype(np.bool_, copy=False)
+    def _fault(self, grid: Any, starts: list[int], ends: list[int], *, exact: bool) -> str:
+        for start, end in zip(starts, ends, strict=True):
+            for query in range(start, end, BLOCK):
+                stop = min(query + BLOCK, end)
+                allowed = self._read(grid[query:stop])
+                own = np.count_nonzero(allowed[:, start:query])
+                own += np.count_nonzero(allowed[:, query:stop] & _triangle(stop - query))
+                wanted = (stop - query) * (query - start) + (stop - query) * (stop - query + 1) // 2
+                if own != np.count_nonzero(allowed) or (exact and own != wanted):
+                    return _describe(allowed, start, query)
+        return ""
+
+    def _read(self, block: Any) -> Flags:
+        """Which places of a block may be seen, bool."""
+        if hasattr(block, "detach"):
+            block = block.detach().cpu()
+            block = block.float().numpy() if block.is_floating_point() else block.numpy()
+        if not np.issubdtype(block.dtype, np.floating):
+            seen: Flags = block.astype(np.bool_, copy=False)
+            return seen
+        if np.isnan(block).any():
+            raise PackingError(f"{self.maker}: attention_mask holds NaN")
+        # An additive mask is 0 where attention is allowed and a large negative number elsewhere.
+        allowed: Flags = block > -1.0
         return allowed
-    if np.isnan(block).any():
-        raise PackingError(f"{maker}: attention_mask holds NaN")
-    # An additive mask is 0 where attention is allowed and a large negative number elsewhere.
-    return block > -1.0
 
 
-def _first_visible(mask: Any, width: int, maker: str) -> NDArray[np.int64]:
-    """int64[T], the first column each query sees, -1 where it sees none."""
-    first = np.full(width, -1, dtype=np.int64)
-    for query, allowed in _blocks(mask, maker):
-        seen = allowed.argmax(axis=1)
-        some = allowed[np.arange(len(allowed)), seen]
-        first[query : query + len(allowed)] = np.where(some, seen, -1)
-    return first
+@lru_cache(maxsize=1)
+def _largest_triangle() -> Flags:
+    return np.tri(BLOCK, dtype=np.bool_)
 
 
-def _leak(mask: Any, first: NDArray[np.int64], maker: str) -> str:
-    """The first query that sees anything but its segment up to itself, in words; empty when none does."""
-    columns = np.arange(len(first))
-    for query, allowed in _blocks(mask, maker):
-        rows = np.arange(query, query + len(allowed))[:, None]
-        begin = first[query : query + len(allowed)][:, None]
-        expected = (columns >= begin) & (columns <= rows) & (begin >= 0)
-        wrong = np.flatnonzero((allowed != expected).any(axis=1))
-        if wrong.size:
-            return _describe(allowed[wrong[0]], expected[wrong[0]], query + int(wrong[0]))
-    return _orphan_start(first)
+def _triangle(size: int) -> Flags:
+    return _largest_triangle()[:size, :size]
 
 
-def _describe(allowed: NDArray[np.bool_], expected: NDArray[np.bool_], query: int) -> str:
-    column = int(np.flatnonzero(allowed != expected)[0])
-    if column > query:
-        return f"token {query} sees token {column}, which comes after it"
-    return f"token {query} does not see token {column} of its own segment"
-
-
-def _orphan_start(first: NDArray[np.int64]) -> str:
-    """A token whose segment starts at a token of another segment: the mask reaches over a border."""
-    seen = np.flatnonzero(first >= 0)
-    wrong = seen[first[first[seen]] != first[seen]]
-    if wrong.size:
-        query = int(wrong[0])
-        return f"token {query} sees token {int(first[query])} of another segment"
-    return ""
+def _describe(allowed: Flags, start: int, first: int) -> str:
+    """What is wrong with the first wrong query of a block; `start` is its segment's, `first` the block's."""
+    columns, queries = np.arange(allowed.shape[1]), np.arange(first, first + len(allowed))[:, None]
+    own = (columns >= start) & (columns <= queries)
+    leaks = np.argwhere(allowed & ~own)
+    query, column = (leaks if leaks.size else np.argwhere(own & ~allowed))[0].tolist()
+    query += first
+    if not leaks.size:
+        return f"token {query} does not see token {column} of its own segment"
+    where = "which comes after it" if column > query else "of another segment"
+    return f"token {query} sees token {column}{',' if column > query else ''} {where}"

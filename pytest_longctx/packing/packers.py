@@ -29,7 +29,9 @@ BLOCK_TOKENS = 1 << 22
 def joined(samples: Sequence[Row], chosen: Sequence[int]) -> Row:
     """A packed row of some samples: `input_ids`, `labels` int64, and `seq_lengths`."""
     parts = [samples[index] for index in chosen]
-    row: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in ("input_ids", "labels")}
+    row: dict[str, Any] = {
+        name: np.concatenate([part[name] for part in parts]) for name in ("input_ids", "labels")
+    }
     row["seq_lengths"] = [len(part["input_ids"]) for part in parts]
     return row
 
@@ -47,7 +49,9 @@ def one_a_row(samples: Sequence[Row], max_tokens_per_bin: int) -> Iterator[Row]:
     return (joined(samples, [index]) for index in range(len(samples)))
 
 
-def _trl(strategy: str, map_kwargs: Mapping[str, Any], samples: Admitted, max_tokens_per_bin: int) -> Iterator[Row]:
+def _trl(
+    strategy: str, map_kwargs: Mapping[str, Any], samples: Admitted, max_tokens_per_bin: int
+) -> Iterator[Row]:
     """TRL's own `pack_dataset`, on an Arrow file in a temporary folder, where its caches go as well."""
     trl = import_extra("trl", "trl", f"packing.packer: trl_{strategy}")
     datasets = import_extra("datasets", "trl", f"packing.packer: trl_{strategy}")

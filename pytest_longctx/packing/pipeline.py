@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from pytest_longctx.errors import LongctxError, PackingError
 from pytest_longctx.packing.admitted import Admitted
 from pytest_longctx.packing.audit import Audit, Delivery, Expected, audit, grouped
+from pytest_longctx.packing.batch import read_row
 from pytest_longctx.packing.collators import SHIPPED, build_collator
 from pytest_longctx.packing.packers import shipped_packers
 from pytest_longctx.packing.trainers import TRAINERS, TrainerRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.contract.stages import PackingSection
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.ledger import Samples
     from pytest_longctx.tokens.tokenizer import Tokenizer
     from pytest_longctx.window import Plan
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,10 +50,10 @@ class Pipeline:
         Raises:
             PackingError: naming the packer, collator or trainer that failed.
         """
-        return audit(_guarded(self.deliver, self.maker), samples, self.expected, self.maker)
+        return audit(guarded(self.deliver, self.maker), samples, self.expected, self.maker)
 
 
-def _guarded(deliver: Callable[[], Iterable[Delivery]], maker: str) -> Iterator[Delivery]:
+def guarded(deliver: Callable[[], Iterable[T]], maker: str) -> Iterator[T]:
     """Code under test may raise anything, at any time."""
     try:
         yield from deliver()
@@ -77,14 +80,19 @@ def build_pipeline(
     total = samples.ledger.total.astype(np.int64)
     lengths = plan.length if plan is not None else np.where(total <= capacity, total, 0)
     fed = np.ones(len(lengths), dtype=np.bool_) if terms.feed_mode == "all" else lengths > 0
-    expected = Expected(lengths, fed, capacity, len(tokenizer.backend), terms.row_stride)
+    pad_token_id = _pad_token_id(tokenizer)
+    expected = Expected(
+        lengths, fed, capacity, terms.batch_size, len(tokenizer.backend), terms.row_stride, pad_token_id
+    )
     packers = {**shipped_packers(terms.map_kwargs.model_dump(exclude_none=True)), **extensions.packers}
     packer = partial(_named("packer", terms.packer.name, packers), **terms.packer.config)
-    collate = _collator(terms, tokenizer, extensions)
+    collate = _collator(terms, pad_token_id, extensions)
     admitted = Admitted(samples, np.where(fed, total, 0) if terms.feed_mode == "all" else lengths)
     if terms.trainer is None:
         maker = f"{terms.packer.name} + {terms.collator.name}"
-        return Pipeline(maker, expected, lambda: _pack(packer, collate, admitted, capacity, terms))
+        names = (terms.packer.name, terms.collator.name)
+        parts = (packer, collate, admitted, capacity, terms.batch_size, names)
+        return Pipeline(maker, expected, lambda: packed_deliveries(*parts))
     adapter = _named("trainer", terms.trainer.name, {**TRAINERS, **extensions.trainers})
     trainer = adapter(
         TrainerRequest(
@@ -102,13 +110,17 @@ def build_pipeline(
     return Pipeline(trainer.maker, expected, trainer.deliver, trainer.window)
 
 
-def _collator(terms: PackingSection, tokenizer: Tokenizer, extensions: Extensions) -> Callable[..., Any]:
+def _pad_token_id(tokenizer: Tokenizer) -> int:
+    pad, eos = tokenizer.backend.pad_token_id, tokenizer.backend.eos_token_id
+    return int(pad if pad is not None else eos or 0)
+
+
+def _collator(terms: PackingSection, pad_token_id: int, extensions: Extensions) -> Callable[..., Any]:
     name = terms.collator.name
     registered = _named("collator", name, {**SHIPPED, **extensions.collators})
     if name in extensions.collators:
-        return registered
-    pad = tokenizer.backend.pad_token_id
-    return build_collator(name, terms.collator.config, pad if pad is not None else tokenizer.backend.eos_token_id or 0)
+        return partial(registered, **terms.collator.config)
+    return build_collator(name, terms.collator.config, pad_token_id)
 
 
 def _named(kind: str, name: str, known: Mapping[str, Any]) -> Any:
@@ -119,15 +131,37 @@ def _named(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     raise LongctxError(f"packing.{kind}: there is no {kind} {name!r}{hint} Known: {', '.join(sorted(known))}")
 
 
-def _pack(
+def packed_deliveries(
     packer: Callable[..., Any],
     collate: Callable[..., Any],
-    samples: Admitted,
+    samples: Sequence[Mapping[str, Any]],
     capacity: int,
-    terms: PackingSection,
+    batch_size: int,
+    names: tuple[str, str] = ("of yours", "of yours"),
 ) -> Iterator[Delivery]:
+    """Packed rows of a packer, and the batch that a collator makes of every few of them.
+
+    Args:
+        names: of packer and collator, for messages.
+
+    Raises:
+        PackingError: what the packer or the collator gives cannot be read, or it raises something itself.
+    """
+    maker = f"packer {names[0]}"
     rows = packer(samples, capacity)
-    if not isinstance(rows, Iterable):
-        raise PackingError(f"packer {terms.packer.name} gave {type(rows).__name__}, expected packed rows")
-    for block in grouped(rows, terms.batch_size):
-        yield Delivery(block, collate([dict(row) for row in block]))
+    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
+        raise PackingError(f"{maker} gave {type(rows).__name__}, expected an iterable of packed rows")
+    for block in grouped(enumerate(guarded(lambda: rows, maker)), batch_size):
+        read = [read_row(row, maker, number) for number, row in block]
+        yield Delivery(read, _collated(collate, [dict(row) for _, row in block], names[1]))
+
+
+def _collated(collate: Callable[..., Any], rows: list[dict[str, Any]], name: str) -> Mapping[str, Any]:
+    try:
+        batch: Mapping[str, Any] = collate(rows)
+    except LongctxError:
+        raise
+    # A collator under test may raise anything.
+    except Exception as error:
+        raise PackingError(f"collator {name} raised {type(error).__name__}: {error}") from error
+    return batch

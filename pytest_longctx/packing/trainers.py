@@ -79,7 +79,9 @@ class _OnCpu:
                 raise
             # A trainer may refuse the user's settings or rows with any exception.
             except Exception as error:
-                raise PackingError(f"{self.maker} cannot be built: {type(error).__name__}: {error}") from error
+                raise PackingError(
+                    f"{self.maker} cannot be built: {type(error).__name__}: {error}"
+                ) from error
 
     def build(self) -> Any:
         """Build the trainer."""
@@ -102,7 +104,11 @@ class _OnCpu:
 
     def arguments(self, **fixed: Any) -> dict[str, Any]:
         """The user's settings, on CPU, quiet, and in the temporary folder."""
-        own = {"per_device_train_batch_size": self.request.terms.batch_size, "bf16": False, **self.request.config}
+        own = {
+            "per_device_train_batch_size": self.request.terms.batch_size,
+            "bf16": False,
+            **self.request.config,
+        }
         quiet_run = {"output_dir": self.folder, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
         return {**own, **quiet_run, **fixed}
 
@@ -186,10 +192,10 @@ def _undisturbed() -> Iterator[None]:
     """Trainers seed every generator and warn much; neither may reach the user's own tests."""
     import torch
 
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002 - restored as found
+    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
     random.setstate(before[0])
-    np.random.set_state(before[1])  # noqa: NPY002 - restored as found
+    np.random.set_state(before[1])
     torch.set_rng_state(before[2])

@@ -1,10 +1,10 @@
-"""A batch beside the samples it carries: the true segments, found by content, and every dialect's word on them."""
+"""A batch beside the samples it carries: the true segments, found by content, and what each dialect says."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,73 +12,117 @@ from pytest_longctx.packing.fragments import MOST_TOKENS, Fragments
 from pytest_longctx.packing.hashing import prefix_hashes
 from pytest_longctx.packing.layout import Layout, from_lengths, layouts
 from pytest_longctx.packing.match import UNKNOWN, Pieces
+from pytest_longctx.tokens.sample import IGNORED
+from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from pytest_longctx.packing.batch import Batch
+    from pytest_longctx.packing.batch import Batch, PackedRow
+    from pytest_longctx.packing.fragments import Piece
     from pytest_longctx.packing.hashing import Hashes
     from pytest_longctx.packing.match import SampleIndex
     from pytest_longctx.tokens.ledger import Samples
 
+    Ints = NDArray[np.int64]
+
+
+# Samples of a row that are worth naming.
+MOST_NAMES = 3
+
 
 @dataclass(frozen=True)
 class View:
-    """A batch, its true pieces and its dialects. `first_row` numbers the batch's rows in the whole run."""
+    """A batch, its true pieces and its dialects.
+
+    edges: int64[R], where each packed row starts in the flattened batch; `first_row` numbers them in the run.
+    """
 
     batch: Batch
     samples: Samples
     pieces: Pieces
     layouts: list[Layout]
+    edges: Ints
     first_row: int
 
     @cached_property
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Ints:
         """int64[B*T]."""
         return self.batch.labels.ravel()
 
     @cached_property
-    def places(self) -> NDArray[np.int64]:
-        """Flat batch positions of the tokens that carry a sample's tokens, int64[K]."""
-        return _ranges(self.pieces.start, self.pieces.end, self.pieces.known)
+    def places(self) -> Ints:
+        """Flat batch positions of the tokens that carry a sample's tokens in order, int64[K]."""
+        return ranges(self.pieces.start, self.pieces.end, self.pieces.known)
 
     @cached_property
-    def sources(self) -> NDArray[np.int64]:
+    def sources(self) -> Ints:
         """The sample token at each of `places`, as position in the samples' flat columns."""
-        pieces, known = self.pieces, self.pieces.known
-        begin = self.samples.offsets[pieces.sample] + pieces.offset
-        return _ranges(begin, begin + pieces.end - pieces.start, known)
+        begin = self.samples.offsets[self.pieces.sample] + self.pieces.offset
+        return ranges(begin, begin + self.pieces.end - self.pieces.start, self.pieces.known)
+
+    @cached_property
+    def source_labels(self) -> NDArray[np.int32]:
+        """The sample's own label of each of `places`, int32[K]."""
+        return self.samples.labels[self.sources]
+
+    @cached_property
+    def ordinals(self) -> Ints:
+        """The number of each of `places` in its piece, from 0, int64[K]."""
+        known = self.pieces.known
+        start = self.pieces.start[known]
+        return self.places - np.repeat(start, self.pieces.end[known] - start)
 
     @cached_property
     def covered(self) -> NDArray[np.bool_]:
         """bool[B*T], tokens inside a piece; the others are padding."""
-        covered = np.zeros(self.batch.ids.size, dtype=np.bool_)
-        covered[_ranges(self.pieces.start, self.pieces.end, np.ones_like(self.pieces.known))] = True
-        return covered
+        change = np.zeros(self.batch.ids.size + 1, dtype=np.int8)
+        change[self.pieces.start] += 1
+        change[self.pieces.end] -= 1
+        return np.cumsum(change[:-1], dtype=np.int8).view(np.bool_)
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
-        """Flat positions at which a piece starts."""
-        return self.pieces.start
+    def starts(self) -> Ints:
+        """Flat positions at which a sample's piece starts, whatever the order of its tokens."""
+        starts: Ints = self.pieces.start[self.pieces.sample != UNKNOWN]
+        return starts
 
     def place(self, flat: int) -> tuple[int, int, int]:
-        """(row in the run, segment in its row, column) of a flat position."""
-        row, column = divmod(int(flat), self.batch.width)
+        """(packed row in the run, segment in its row, column in its row) of a flat position."""
+        row = int(np.searchsorted(self.edges, flat, side="right")) - 1
         piece = int(np.searchsorted(self.pieces.start, flat, side="right")) - 1
-        first = int(np.searchsorted(self.pieces.start, row * self.batch.width))
-        return self.first_row + row, max(0, piece - first), column
+        first = int(np.searchsorted(self.pieces.start, self.edges[row]))
+        return self.first_row + row, max(0, piece - first), flat - int(self.edges[row])
 
     def name(self, flat: int) -> str:
         """The id of the sample at a flat position."""
         piece = int(np.searchsorted(self.pieces.start, flat, side="right")) - 1
-        inside = piece >= 0 and flat < self.pieces.end[piece]
-        sample = int(self.pieces.sample[piece]) if inside else UNKNOWN
-        return self.samples.ledger.ids[sample] if sample != UNKNOWN else "(padding)" if not inside else "(unknown)"
+        if piece < 0 or flat >= self.pieces.end[piece]:
+            return "(padding)"
+        sample = int(self.pieces.sample[piece])
+        return "(unknown)" if sample == UNKNOWN else self.samples.ledger.ids[sample]
+
+    def at(self, flat: int, expected: Any, found: Any, note: str = "") -> Witness:
+        """A witness at a flat position."""
+        row, segment, column = self.place(flat)
+        return Witness(self.name(flat), expected, found, position=column, row=row, segment=segment, note=note)
+
+    def first_in_piece(self, places: Ints) -> list[int]:
+        """Of some of `places` (by number, ascending) the first in each piece: one offence a segment."""
+        pieces = np.searchsorted(self.pieces.start, self.places[places], side="right")
+        return places[np.diff(pieces, prepend=-1) != 0].tolist()  # type: ignore[no-any-return]
 
 
-def _ranges(
-    start: NDArray[np.int64], end: NDArray[np.int64], chosen: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def list_names(samples: Samples, chosen: Ints) -> str:
+    """The ids of some samples, the first few in full."""
+    names = [samples.ledger.ids[sample] for sample in chosen[:MOST_NAMES].tolist() if sample != UNKNOWN]
+    more = len(chosen) - MOST_NAMES
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def ranges(start: Ints, end: Ints, chosen: NDArray[np.bool_]) -> Ints:
     """All integers of the chosen ranges `[start, end)`, one after the other."""
     start, size = start[chosen], (end - start)[chosen]
     shift = start - np.cumsum(size) + size
@@ -88,24 +132,24 @@ def _ranges(
 class Viewer:
     """Finds the true segments of one batch after the other."""
 
-    def __init__(self, samples: Samples, index: SampleIndex) -> None:
-        self.samples, self.index = samples, index
+    def __init__(self, samples: Samples, index: SampleIndex, pad_token_id: int | None = None) -> None:
+        self.samples, self.index, self.pad_token_id = samples, index, pad_token_id
         self._fragments: Fragments | None = None
 
-    def view(self, batch: Batch, packed_lengths: list[NDArray[np.int64]] | None, first_row: int) -> View:
+    def view(self, batch: Batch, packed: Sequence[PackedRow] | None, first_row: int) -> View:
         """A batch beside its samples.
 
         The true segments are those of the dialect that names most tokens as whole samples; what it names
         otherwise is taken apart by content, so that a wrong dialect is not mistaken for lost samples.
 
         Args:
-            packed_lengths: what the packer said of its rows' segments, where it said anything.
+            packed: the rows that the batch was made of, where they can be seen.
         """
         found = layouts(batch)
-        candidates = [*found, *_guesses(batch, packed_lengths)]
         prefix = prefix_hashes(batch.ids.ravel())
-        best = max(candidates, key=lambda layout: self._recognised(prefix, layout))
-        return View(batch, self.samples, self._pieces(batch, prefix, best), found, first_row)
+        best = max([*found, *_guesses(batch, packed)], key=lambda layout: self._recognised(prefix, layout))
+        edges = _row_edges(batch, packed)
+        return View(batch, self.samples, self._pieces(batch, prefix, best), found, edges, first_row)
 
     def _recognised(self, prefix: Hashes, layout: Layout) -> int:
         starts, ends = layout.flat
@@ -113,43 +157,43 @@ class Viewer:
         return int((ends - starts)[known].sum())
 
     def _pieces(self, batch: Batch, prefix: Hashes, layout: Layout) -> Pieces:
-        ids = batch.ids.ravel()
-        pieces = self.index.match(ids, prefix, *layout.flat)
+        pieces = self.index.match(batch.ids.ravel(), prefix, *layout.flat)
         unknown = pieces.sample == UNKNOWN
         if not unknown.any():
             return pieces
-        tail = _constant_tail(batch.ids)
+        edge = _edges(batch.ids, self.pad_token_id)
         regions = _regions(pieces.start[unknown], pieces.end[unknown], batch.width)
-        return _merge(pieces, [piece for region in regions for piece in self._take_apart(ids, *region, tail)])
+        return _merge(
+            pieces, [piece for region in regions for piece in self._take_apart(batch, *region, edge)]
+        )
 
-    def _take_apart(
-        self, ids: NDArray[np.int64], start: int, end: int, tail: NDArray[np.bool_]
-    ) -> list[tuple[int, int, int, int]]:
-        if tail[start]:
+    def _take_apart(self, batch: Batch, start: int, end: int, edge: NDArray[np.bool_]) -> list[Piece]:
+        if edge[start:end].all():
             return []
-        if len(self.samples.ids) > MOST_TOKENS:
-            return [(start, end, UNKNOWN, 0)]
-        self._fragments = self._fragments or Fragments(self.samples)
-        pieces = self._fragments.take_apart(ids, start, end, self.index.delivered)
-        while pieces and tail[pieces[-1][0]] and pieces[-1][3:] != (0,):
-            pieces.pop()
-        if pieces and pieces[-1][2] == UNKNOWN:
-            pieces[-1] = _without_tail(pieces[-1], tail)
-        for first, last, sample, offset in pieces:
-            if sample != UNKNOWN and offset == 0 and last - first == self.index.lengths[sample]:
-                self.index.delivered[sample] += 1
-        return [piece for piece in pieces if piece[0] < piece[1]]
+        pieces = [(start, end, UNKNOWN, 0)]
+        if len(self.samples.ids) <= MOST_TOKENS:
+            self._fragments = self._fragments or Fragments(self.samples, self.index)
+            pieces = self._fragments.take_apart(batch.ids.ravel(), start, end)
+        return [piece for piece in (_without_padding(piece, batch, edge) for piece in pieces) if piece]
 
 
-def _guesses(batch: Batch, packed_lengths: list[NDArray[np.int64]] | None) -> list[Layout]:
+def _guesses(batch: Batch, packed: Sequence[PackedRow] | None) -> list[Layout]:
     """Layouts that the batch does not name itself: the packer's, and one segment a row."""
     whole = from_lengths("one segment a row", batch, [np.array([batch.width])] * batch.rows)
-    if packed_lengths is None:
-        return [whole]
-    return [from_lengths("packed rows", batch, packed_lengths), whole]
+    lengths = [row.lengths for row in packed or () if row.lengths is not None]
+    return [from_lengths("packed rows", batch, lengths), whole] if lengths else [whole]
 
 
-def _regions(start: NDArray[np.int64], end: NDArray[np.int64], width: int) -> list[tuple[int, int]]:
+def _row_edges(batch: Batch, packed: Sequence[PackedRow] | None) -> Ints:
+    """Where packed rows start: a collator may flatten several into one row of the batch."""
+    if packed is None or len(packed) == batch.rows or batch.rows > 1:
+        return np.arange(batch.rows) * batch.width
+    ends = np.cumsum([len(row.ids) for row in packed])
+    edges: Ints = np.minimum(np.concatenate([[0], ends[:-1]]), batch.width)
+    return edges
+
+
+def _regions(start: Ints, end: Ints, width: int) -> list[tuple[int, int]]:
     """Unknown segments that touch within a row, joined: the border between them may itself be wrong."""
     joined = (start[1:] == end[:-1]) & (start[1:] % width != 0)
     first = start[np.append(True, ~joined)]
@@ -157,28 +201,35 @@ def _regions(start: NDArray[np.int64], end: NDArray[np.int64], width: int) -> li
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def _constant_tail(ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """bool[B*T], the run of one id at the end of each row, where padding may stand."""
-    same = ids == ids[:, -1:]
-    run = np.minimum.accumulate(same[:, ::-1], axis=1)[:, ::-1]
-    return run.ravel()
+def _edges(ids: Ints, pad_token_id: int | None) -> NDArray[np.bool_]:
+    """bool[B*T], the runs of the padding id (or of any one id) at the start and the end of each row."""
+    tail = ids == (ids[:, -1:] if pad_token_id is None else pad_token_id)
+    head = ids == (ids[:, :1] if pad_token_id is None else pad_token_id)
+    tail = np.minimum.accumulate(tail[:, ::-1], axis=1)[:, ::-1]
+    head = np.minimum.accumulate(head, axis=1)
+    return (tail | head).ravel()
 
 
-def _without_tail(piece: tuple[int, int, int, int], tail: NDArray[np.bool_]) -> tuple[int, int, int, int]:
+def _without_padding(piece: Piece, batch: Batch, edge: NDArray[np.bool_]) -> Piece | None:
+    """A piece without the padding in it: runs of one id at a row's edges, or without labels anywhere."""
     start, end, sample, offset = piece
-    padding = np.flatnonzero(tail[start:end])
-    return start, start + int(padding[0]) if padding.size else end, sample, offset
+    if sample != UNKNOWN:
+        return None if edge[start:end].all() and offset else piece
+    inner = np.flatnonzero(~edge[start:end])
+    if not inner.size:
+        return None
+    start, end = start + int(inner[0]), start + int(inner[-1]) + 1
+    ids, labels = batch.ids.ravel()[start:end], batch.labels.ravel()[start:end]
+    if (ids == ids[0]).all() and (labels == IGNORED).all():
+        return None
+    return start, end, sample, offset
 
 
-def _merge(pieces: Pieces, replaced: list[tuple[int, int, int, int]]) -> Pieces:
+def _merge(pieces: Pieces, replaced: list[Piece]) -> Pieces:
     kept = pieces.sample != UNKNOWN
     added = np.asarray(replaced, dtype=np.int64).reshape(-1, 4)
-    columns = [
-        np.concatenate([old[kept], new])
-        for old, new in zip(
-            (pieces.start, pieces.end, pieces.sample, pieces.offset), added.T, strict=True
-        )
-    ]
+    old = (pieces.start, pieces.end, pieces.sample, pieces.offset)
+    columns = [np.concatenate([column[kept], new]) for column, new in zip(old, added.T, strict=True)]
     shuffled = np.concatenate([pieces.shuffled[kept], np.zeros(len(added), dtype=np.bool_)])
     order = np.argsort(columns[0], kind="stable")
     start, end, sample, offset = (column[order] for column in columns)
