@@ -28,7 +28,7 @@ def missing_extras(contract: Contract) -> Iterator[Problem]:
 
 
 def _needs(contract: Contract) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    template = contract.tokenizer.chat_template
+    template = contract.tokenizer.chat_template if contract.tokenizer else None
     if template is not None and template.startswith("trl:") and find_spec("trl") is None:
         yield ("tokenizer", "chat_template"), template, "trl"
     if contract.dataset.hub:

@@ -35,7 +35,7 @@ def test_check_goes_on_after_a_broken_contract(capsys):
 
 def test_schema_prints_json(capsys):
     assert main(["schema"]) == 0
-    assert json.loads(capsys.readouterr().out)["required"] == ["contract", "tokenizer", "dataset"]
+    assert json.loads(capsys.readouterr().out)["required"] == ["contract", "dataset"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["check"], ["chek"]])

@@ -36,7 +36,10 @@ class Contract(Section):
     contract: Literal[1] = Field(description="Version of the format; the first key of the file.")
     name: Text | None = Field(default=None, description="Name in reports. Default: the file's name.")
     description: Text | None = Field(default=None, description="What the data is for.")
-    tokenizer: sources.TokenizerSection = Field(description="The tokenizer and chat template.")
+    tokenizer: sources.TokenizerSection | None = Field(
+        default=None,
+        description="The tokenizer and chat template; only rows of shape lengths do without.",
+    )
     dataset: sources.DatasetSection = Field(description="The rows.")
     supervision: sources.SupervisionSection = Field(
         default=sources.SupervisionSection(), description="Which tokens the loss is taken over."
@@ -98,14 +101,13 @@ class Contract(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        refuse([*_packing_faults(self), *_check_faults(self)])
+        refuse([*_packing_faults(self), *_sample_faults(self), *_check_faults(self)])
         return self
 
 
 class Draft(Contract):
     """A contract whose broken sections were left out, so that the rules between the others still apply."""
 
-    tokenizer: sources.TokenizerSection | None = None  # type: ignore[assignment]
     dataset: sources.DatasetSection | None = None  # type: ignore[assignment]
 
 

@@ -29,7 +29,7 @@ def trainer_dataset(request: TrainerRequest, folder: Path) -> Any:
         rows = load_files(datasets, [str(path) for path in dataset.files], folder)
     else:
         rows = datasets.Dataset.from_list(list(_records(request)))
-    kwargs = contract.tokenizer.template_kwargs
+    kwargs = contract.tokenizer.template_kwargs if contract.tokenizer else {}
     return rows.map(lambda _: {"chat_template_kwargs": kwargs}) if kwargs else rows
 
 

@@ -76,7 +76,7 @@ def _dataset(evidence: Evidence) -> dict[str, Any]:
 def _tokenizer(evidence: Evidence) -> dict[str, Any]:
     tokenizer = evidence.tokenizer
     return {
-        "path": evidence.contract.tokenizer.path,
+        "path": evidence.contract.tokenizer.path if evidence.contract.tokenizer else None,
         "template": tokenizer.template_name,
         "fingerprint": tokenizer.fingerprint,
     }

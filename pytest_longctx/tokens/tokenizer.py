@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedTokenizerBase
 
-    from pytest_longctx.contract import Contract
+    from pytest_longctx.contract import Contract, TokenizerSection
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -45,10 +45,10 @@ def load_tokenizer(contract: Contract) -> Tokenizer:
     Raises:
         TokenizerError: the folder, the tokenizer or the template cannot be used.
     """
-    terms = contract.tokenizer
-    folder = _folder(contract)
+    terms = _terms(contract)
+    folder = _folder(contract, terms)
     backend = _load_backend(folder or terms.path, terms.revision)
-    name, template = _template(contract, backend)
+    name, template = _template(contract, terms, backend)
     if template is not None:
         _compile(name, template)
     parts = _file_parts(folder) if folder else [("revision", f"{terms.path}@{terms.revision}".encode())]
@@ -56,12 +56,18 @@ def load_tokenizer(contract: Contract) -> Tokenizer:
     return Tokenizer(backend, template, name, dict(terms.template_kwargs), fingerprint)
 
 
-def _folder(contract: Contract) -> Path | None:
+def _terms(contract: Contract) -> TokenizerSection:
+    if contract.tokenizer is None:
+        raise TokenizerError("the contract has no section tokenizer, which all rows but those of lengths need")
+    return contract.tokenizer
+
+
+def _folder(contract: Contract, terms: TokenizerSection) -> Path | None:
     """The local folder of the tokenizer, or None for a Hub id."""
-    path = contract.tokenizer.path
+    path = terms.path
     if path.startswith("package:"):
         return package_folder(path.removeprefix("package:"))
-    if contract.tokenizer.revision is not None:
+    if terms.revision is not None:
         return None
     folder = contract.resolve(path)
     if not folder.is_dir():
@@ -107,8 +113,10 @@ def _load_backend(source: str | Path, revision: str | None) -> PreTrainedTokeniz
     return backend
 
 
-def _template(contract: Contract, backend: PreTrainedTokenizerBase) -> tuple[str, str | None]:
-    named = contract.tokenizer.chat_template
+def _template(
+    contract: Contract, terms: TokenizerSection, backend: PreTrainedTokenizerBase
+) -> tuple[str, str | None]:
+    named = terms.chat_template
     if named is None:
         own = backend.chat_template
         if isinstance(own, dict):

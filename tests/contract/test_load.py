@@ -223,7 +223,6 @@ UNSUPPORTED_TEXT = {
     "isolation": "isolation: {}",
     "gpu": "gpu: {}",
     "waivers": "waivers: [{check: 'window::policy', until: 2027-01-31, reason: x}]",
-    "supervision.message_weight": "supervision: {message_weight: w}",
 }
 
 
@@ -291,3 +290,10 @@ def test_random_bytes_are_refused(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ContractError):
         load_contract(path)
+
+
+def test_only_rows_of_lengths_need_no_tokenizer(load, problems):
+    contract = load("contract: 1\ndataset: {path: d.jsonl, shape: lengths}")
+    assert contract.tokenizer is None
+    assert problems("contract: 1\ndataset: {path: d.jsonl, shape: text}") == ["1:1: tokenizer: missing"]
+    assert problems("contract: 1\ntokenizer:\ndataset: {path: d.jsonl}") == ["2:1: tokenizer: missing"]
