@@ -64,7 +64,15 @@ def contract_page() -> str:
     for name in (*SECTIONS, *(key for key in Contract.model_fields if key not in (*SECTIONS, *top))):
         field = Contract.model_fields[name]
         model = next(models_in(field.annotation))
-        lines += ["", f"## {name}", "", field.description or "", "", "| key | default | meaning |", "|---|---|---|"]
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            field.description or "",
+            "",
+            "| key | default | meaning |",
+            "|---|---|---|",
+        ]
         lines += section_table(model, "")
     return "\n".join(lines) + "\n"
 
@@ -74,8 +82,8 @@ def checks_page() -> str:
     lines = [
         "# The checks",
         "",
-        "Made from the code by `python docs/make_reference.py`. Limits of a section are checks as well, under",
-        "their own names; see [the contract](contract.md).",
+        "Made from the code by `python docs/make_reference.py`. Limits of a section are checks as well,",
+        "under their own names; see [the contract](contract.md).",
     ]
     section = ""
     for name, entry in CATALOG.items():
@@ -94,7 +102,9 @@ def main() -> int:
     """Write the pages, or say which are not current."""
     stale = [name for name, page in PAGES.items() if _text(HERE / name) != page()]
     if "--check" in sys.argv:
-        sys.stdout.writelines(f"docs/{name} is not current: python docs/make_reference.py\n" for name in stale)
+        sys.stdout.writelines(
+            f"docs/{name} is not current: python docs/make_reference.py\n" for name in stale
+        )
         return len(stale)
     for name in stale:
         (HERE / name).write_text(PAGES[name](), encoding="utf-8")

@@ -26,7 +26,9 @@ class Extensions:
     checks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
 
-def merge(kind: str, shipped: Mapping[str, Any], given: list[Mapping[str, Any]]) -> dict[str, Callable[..., Any]]:
+def merge(
+    kind: str, shipped: Mapping[str, Any], given: list[Mapping[str, Any]]
+) -> dict[str, Callable[..., Any]]:
     """One table of what several plugins registered.
 
     Raises:

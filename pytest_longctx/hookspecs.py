@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def pytest_longctx_packers() -> Mapping[str, Callable[..., Any]]:
     """Packers by name: `(samples, max_tokens_per_bin, **config) -> packed rows`.
 
-    `samples` is a sequence of mappings with `input_ids` and `labels` (int64 arrays). A packed row is a mapping
-    with the same two, and `seq_lengths` where it keeps samples apart.
+    `samples` is a sequence of mappings with `input_ids` and `labels` (int64 arrays). A packed row is a
+    mapping with the same two, and `seq_lengths` where it keeps samples apart.
     """
     raise AssertionError("a specification is never called")
 

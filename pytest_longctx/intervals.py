@@ -17,7 +17,7 @@ QUANTILE = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A ratio of a sample with its 95 % interval; `spread` is the standard deviation of one row's part in it."""
+    """A ratio of a sample with its 95 % interval; `spread`: standard deviation of one row's part in it."""
 
     value: float
     low: float

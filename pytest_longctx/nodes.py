@@ -1,4 +1,4 @@
-"""pytest's nodes: a contract file, its sections, its checks. All node ids, names and line numbers are here."""
+"""pytest's nodes: a contract file, its sections, its checks. All node ids, names and line numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ContractWarning(UserWarning):
     """A check's value is beyond the contract's `warn`, and within its `limits`."""
 
 
-class CheckFailure(AssertionError):
+class CheckFailedError(AssertionError):
     """A check did not pass; its text is the verdict's."""
 
 
@@ -46,7 +46,7 @@ class ContractFile(pytest.Module):
     evidence: Evidence
     told: dict[Exception, str]
     # No Python module stands behind a contract.
-    obj: Any = None  # type: ignore[assignment]  # pytest has a property that imports the file
+    obj = None  # pytest's property would import the file
 
     @classmethod
     def of(cls, parent: pytest.Collector, path: Path, contract: Contract, evidence: Evidence) -> ContractFile:
@@ -60,28 +60,44 @@ class ContractFile(pytest.Module):
     def collect(self) -> Iterator[Section]:
         """One collector a section, in the order of the checks."""
         from pytest_longctx.checks import checks_of
+        from pytest_longctx.checks.check import with_slices
 
-        sections: dict[str, list[Check]] = {}
-        for check in checks_of(self.contract, self.evidence.extensions):
-            sections.setdefault(check.section, []).append(check)
-        for name, checks in sections.items():
-            section: Section = Section.from_parent(self, name=name)
-            section.checks = checks
+        checks = checks_of(self.contract, self.evidence.extensions)
+        for name, group in _grouped(with_slices(checks, self.evidence.slices), "section"):
+            section = Section.of(self, name, group)
             section.add_marker(f"longctx_{name}")
             yield section
 
 
 class Section(pytest.Collector):
-    """A section of a contract."""
+    """A section of a contract, or one of its checks that has several items."""
 
     checks: list[Check]
 
-    def collect(self) -> Iterator[CheckItem]:
-        """One item a check."""
-        for check in self.checks:
-            item: CheckItem = CheckItem.from_parent(self, name=check.name, callobj=_no_function)
-            item.check = check
-            yield item
+    @classmethod
+    def of(cls, parent: pytest.Collector, name: str, checks: list[Check]) -> Section:
+        """The node of some checks."""
+        node: Section = cls.from_parent(parent, name=name)
+        node.checks = checks
+        return node
+
+    def collect(self) -> Iterator[CheckItem | Section]:
+        """One item a check; parts of a check stand below it."""
+        for name, group in _grouped(self.checks, "name"):
+            parts = [check for check in group if check.part]
+            if isinstance(self.parent, Section):
+                yield from (CheckItem.of(self, check.part, check) for check in parts)
+                continue
+            yield from (CheckItem.of(self, name, check) for check in group if not check.part)
+            if parts:
+                yield Section.of(self, name, parts)
+
+
+def _grouped(checks: list[Check], attribute: str) -> Iterator[tuple[str, list[Check]]]:
+    groups: dict[str, list[Check]] = {}
+    for check in checks:
+        groups.setdefault(getattr(check, attribute), []).append(check)
+    yield from groups.items()
 
 
 def _no_function() -> None:
@@ -92,6 +108,13 @@ class CheckItem(pytest.Function):
     """One check of a contract."""
 
     check: Check
+
+    @classmethod
+    def of(cls, parent: Section, name: str, check: Check) -> CheckItem:
+        """The item of a check."""
+        item: CheckItem = cls.from_parent(parent, name=name, callobj=_no_function)
+        item.check = check
+        return item
 
     @property
     def file(self) -> ContractFile:
@@ -113,7 +136,7 @@ class CheckItem(pytest.Function):
         from pytest_longctx.report.text import broken_lines
 
         try:
-            getattr(self.file.evidence, self.check.needs)
+            self.check.prepare(self.file.evidence)
         except BrokenLinkError as error:
             first = self.file.told.setdefault(error.cause, self.check.id)
             if first == self.check.id and not isinstance(error.cause, LongctxError):
@@ -127,7 +150,7 @@ class CheckItem(pytest.Function):
         self.stash[VERDICT] = verdict
         self._record(verdict)
         if verdict.outcome == "failed":
-            raise CheckFailure(self._text(verdict))
+            raise CheckFailedError(self._text(verdict))
         if verdict.outcome == "skipped":
             pytest.skip(verdict.headline)
         if verdict.outcome == "warned":
@@ -145,7 +168,7 @@ class CheckItem(pytest.Function):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *args: Any, **kwargs: Any) -> Any:
         """The verdict's text; an error of the user's input without a traceback; anything else in full."""
-        if isinstance(excinfo.value, CheckFailure | ContractWarning):
+        if isinstance(excinfo.value, CheckFailedError | ContractWarning):
             return str(excinfo.value)
         if isinstance(excinfo.value, LongctxError):
             from pytest_longctx.report.text import broken_lines
@@ -156,4 +179,4 @@ class CheckItem(pytest.Function):
     def reportinfo(self) -> tuple[Path, int, str]:
         """The contract's line that asks for the check, counted from 0."""
         contract = self.file.contract
-        return self.path, contract.line(*self.check.key) - 1, f"{self.check.section}::{self.name}"
+        return self.path, contract.line(*self.check.key) - 1, self.check.id

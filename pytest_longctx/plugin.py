@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_longctx.reporting import Reporting, add_options
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -24,7 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="run the checks of this contract; may be given several times",
     )
-    parser.addini("longctx_contracts", "contracts that run beside the ordinary tests", type="paths", default=[])
+    add_options(parser, group)
+    parser.addini("longctx_contracts", "contracts that run beside ordinary tests", type="paths", default=[])
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -53,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
     if "gpu" not in {line.partition(":")[0] for line in config.getini("markers")}:
         config.addinivalue_line("markers", "gpu: needs a GPU")
+    config.pluginmanager.register(Reporting(config), "longctx-reporting")
     if config.getoption("longctx_contract") or config.getini("longctx_contracts"):
         from pytest_longctx.session import read_contracts
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +12,7 @@ from pytest_longctx.errors import ContractError, LongctxError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.extensions import Extensions
@@ -43,8 +43,8 @@ def _registered(config: pytest.Config) -> list[str]:
 def extend_arguments(config: pytest.Config, args: list[str]) -> None:
     """Append contracts to the command line.
 
-    A contract of the option stands beside whatever else is named. Those of the ini key run beside the ordinary
-    tests, but not when other paths are named.
+    A contract of the option stands beside whatever else is named. Those of the ini key run beside the
+    ordinary tests, but not when other paths are named.
     """
     named = [_absolute(config, arg.partition("::")[0]) for arg in config.known_args_namespace.file_or_dir]
     given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]

@@ -14,8 +14,8 @@ Number = int | float
 class Verdict:
     """What a check measured, against which limit, and what shows it.
 
-    headline: the first line, complete in 80 columns. context: further lines. witnesses: plain JSON mappings of
-    one shape, the worst first; more: how many further ones there are. advice: what to do.
+    headline: the first line, complete in 80 columns. context: further lines. witnesses: plain JSON mappings
+    of one shape, the worst first; more: how many further ones there are. advice: what to do.
     """
 
     outcome: Outcome

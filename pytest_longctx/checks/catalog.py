@@ -50,7 +50,7 @@ CATALOG: dict[str, Entry] = {
         "Choose a column with few values, such as the source.",
     ),
     "dataset::roles": Entry(
-        "That user and assistant take turns, the system message comes first, and the assistant has the last word.",
+        "That user and assistant take turns, the system message is first, the assistant has the last word.",
         "Two user turns in a row or a last turn of the user render, train, and teach nothing useful.",
         "Merge or drop the turns that the message names.",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import Contract
     from pytest_longctx.evidence import Evidence
     from pytest_longctx.extensions import Extensions
-    from pytest_longctx.verdict import Number, Unit
+    from pytest_longctx.intervals import Interval
+    from pytest_longctx.verdict import Number, Outcome, Unit
     from pytest_longctx.witness import Witness
 
 SECTIONS = ("tokenizer", "dataset", "supervision", "lengths", "window", "packing")
+SLICED = ("lengths", "window")
 SHOWN = 5
 
 
@@ -26,7 +28,8 @@ class Check:
     """One check of one contract.
 
     key: where the contract asks for it. needs: the link of the evidence it looks at. least: whether its
-    limit is a lower one.
+    limit is a lower one. slice: the value of the slice column whose rows it looks at, "" for all; part: the
+    last word of its id where a check has several items.
     """
 
     section: str
@@ -35,11 +38,13 @@ class Check:
     needs: str
     judge: Callable[[Evidence], Verdict]
     least: bool = False
+    slice: str = ""
+    part: str = ""
 
     @property
     def id(self) -> str:
-        """`section::name`."""
-        return f"{self.section}::{self.name}"
+        """`section::name`, and `section::name::part` for a slice or another part of the check."""
+        return "::".join(filter(None, (self.section, self.name, self.part)))
 
     def run(self, evidence: Evidence) -> Verdict:
         """The verdict.
@@ -47,8 +52,23 @@ class Check:
         Raises:
             BrokenLinkError: a link that the check needs could not be made.
         """
+        return self.judge(self.prepare(evidence))
+
+    def prepare(self, evidence: Evidence) -> Evidence:
+        """Make the link that the check needs; the evidence that it looks at."""
+        evidence = evidence.of_slice(self.slice) if self.slice else evidence
         getattr(evidence, self.needs)
-        return self.judge(evidence)
+        return evidence
+
+
+def with_slices(checks: list[Check], slices: Mapping[str, str]) -> list[Check]:
+    """Each limit on samples once more per slice. `slices` are names to values."""
+    found = []
+    for check in checks:
+        found.append(check)
+        if check.section in SLICED and check.key[1:2] in (("limits",), ("warn",)):
+            found += [replace(check, part=name, slice=value) for name, value in slices.items()]
+    return found
 
 
 def checks_of(contract: Contract, extensions: Extensions | None = None) -> list[Check]:
@@ -58,6 +78,10 @@ def checks_of(contract: Contract, extensions: Extensions | None = None) -> list[
         if getattr(contract, section) is not None:
             module = import_module(f"pytest_longctx.checks.{section}")
             found += module.checks(contract)
+    if contract.dataset.slices is not None:
+        from pytest_longctx.checks.slices import slice_check
+
+        found.append(slice_check())
     if extensions and extensions.checks:
         from pytest_longctx.checks.custom import custom_checks
 
@@ -111,24 +135,57 @@ def limit_verdict(
     unit: Unit,
     limits: Mapping[str, Number | None],
     note: str = "",
+    interval: Interval | None = None,
     **shows: Any,
 ) -> Verdict:
     """A limit's verdict: failed beyond the limit, warned beyond the warning.
 
     Args:
         limits: `limit` and `warn`, each None where the contract has none.
+        interval: where only a sample of the rows was looked at; a limit inside it is undecided and fails.
         shows: context, witnesses, more and advice of the verdict if it does not pass.
     """
     least = name.startswith("min_")
-    for outcome, kind in (("failed", "limit"), ("warned", "warn")):
+    outcomes: tuple[tuple[Outcome, str], ...] = (("failed", "limit"), ("warned", "warn"))
+    for outcome, kind in outcomes:
         limit = limits[kind]
-        if limit is not None and (measured < limit if least else measured > limit):
+        if limit is None:
+            continue
+        if measured < limit if least else measured > limit:
             sign = "<" if least else ">"
             text = f"{name} {shown(measured, unit)} {sign} {shown(limit, unit)}"
             headline = clip(f"{text}  ({note})" if note else text)
-            return Verdict(outcome, headline, measured, limit, unit, **shows)  # type: ignore[arg-type]
+            return Verdict(outcome, headline, measured, limit, unit, **_sampled(shows, interval))
+        if interval and interval.decides(limit, least=least) is not True:
+            return _undecided(name, outcome, interval, limit)
     limit = limits["limit"] if limits["limit"] is not None else limits["warn"]
     return Verdict("passed", f"{name} {shown(measured, unit)}", measured, limit, unit)
+
+
+def _sampled(shows: dict[str, Any], interval: Interval | None) -> dict[str, Any]:
+    if interval is None:
+        return shows
+    return {**shows, "context": (*shows.get("context", ()), _of_sample(interval))}
+
+
+def _of_sample(interval: Interval) -> str:
+    low, high = shown(interval.low, "ratio"), shown(interval.high, "ratio")
+    return f"{interval.rows:,} rows drawn; with 95 % confidence between {low} and {high}"
+
+
+def _undecided(name: str, outcome: Outcome, interval: Interval, limit: Number) -> Verdict:
+    """The value met the limit, but so few rows cannot tell."""
+    rows = interval.rows_to_decide(limit)
+    wanted = f"draw about {rows:,} rows" if rows else "look at all rows"
+    return Verdict(
+        outcome,
+        clip(f"{name} {shown(interval.value, 'ratio')}: the sample cannot decide {shown(limit, 'ratio')}"),
+        interval.value,
+        limit,
+        "ratio",
+        context=(_of_sample(interval),),
+        advice=f"{wanted} (dataset.sample.rows), or leave dataset.sample out",
+    )
 
 
 def clip(text: str, width: int = 79) -> str:

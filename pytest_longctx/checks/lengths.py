@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_longctx.checks.check import SHOWN, Check, both_limits, limit_key, limit_names, limit_verdict
+from pytest_longctx.intervals import Interval, proportion
 from pytest_longctx.lengths import LengthHistogram
 from pytest_longctx.verdict import Verdict
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pytest_longctx.contract import Contract
     from pytest_longctx.contract.stages import LengthsSection
     from pytest_longctx.evidence import Evidence
+    from pytest_longctx.tokens.ledger import Ledger
     from pytest_longctx.verdict import Number, Unit
 
 
@@ -48,11 +52,22 @@ def limit(name: str, evidence: Evidence) -> Verdict:
         unit,
         both_limits(section, name),
         f"{len(ledger):,} samples",
-        witnesses=tuple({"id": ledger.ids[index], "total": int(ledger.total[index])} for index in longest.tolist())
-        if name.startswith("max_") and unit == "tokens"
-        else (),
+        _interval(name, evidence, measured),
+        witnesses=_rows(ledger, longest) if name.startswith("max_") and unit == "tokens" else (),
         advice="look at the longest rows, or set the limit to what the training run is planned for",
     )
+
+
+def _rows(ledger: Ledger, chosen: NDArray[np.int64]) -> tuple[dict[str, Any], ...]:
+    return tuple({"id": ledger.ids[place], "total": int(ledger.total[place])} for place in chosen.tolist())
+
+
+def _interval(name: str, evidence: Evidence, measured: Number) -> Interval | None:
+    """What the drawn rows tell of a share in all rows; None where all were looked at."""
+    rows = len(evidence.measured.ledger)
+    if evidence.measured.population is None or not name.endswith("_share"):
+        return None
+    return proportion(round(measured * rows), rows)
 
 
 def _measured(name: str, lengths: LengthHistogram, section: LengthsSection) -> tuple[Number, Unit]:

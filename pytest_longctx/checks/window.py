@@ -16,6 +16,7 @@ from pytest_longctx.checks.check import (
     limit_verdict,
     offence_verdict,
 )
+from pytest_longctx.intervals import Interval, proportion, ratio_of_sums
 from pytest_longctx.tokens.sample import SUPERVISED
 from pytest_longctx.verdict import Verdict, shown
 from pytest_longctx.window import OVERFLOW, REASONS, TRUNCATE, WindowPolicy, smallest_window
@@ -53,9 +54,8 @@ def policy(evidence: Evidence) -> Verdict:
             advice=f"no sample fits the window of {plan.window:,} tokens: check window and data",
         )
     witnesses = list(_policy_offences(evidence))
-    return offence_verdict(
-        "policy", len(witnesses), witnesses[:SHOWN], "cut against the policy", "report this: the plan is wrong"
-    )
+    what, advice = "cut against the policy", "report this: the plan is wrong"
+    return offence_verdict("policy", len(witnesses), witnesses[:SHOWN], what, advice)
 
 
 def _policy_offences(evidence: Evidence) -> Iterator[Witness]:
@@ -69,7 +69,8 @@ def _policy_offences(evidence: Evidence) -> Iterator[Witness]:
         kind, length = samples[index].kind, int(plan.length[index])
         kept = int((kind[:length] == SUPERVISED).sum())
         if kept != int(plan.kept[index]):
-            yield Witness(ledger.ids[index], int(plan.kept[index]), kept, note="supervised tokens before the cut")
+            note = "supervised tokens before the cut"
+            yield Witness(ledger.ids[index], int(plan.kept[index]), kept, note=note)
 
 
 def measured_value(name: str, evidence: Evidence) -> float:
@@ -97,11 +98,25 @@ def limit(name: str, evidence: Evidence) -> Verdict:
         "ratio",
         both_limits(section, name),
         note,
+        _interval(name, evidence),
         context=(f"window {plan.window:,} = template + prompt + supervised",),
         witnesses=tuple(_ledger_row(evidence, index) for index in worst[:SHOWN].tolist()),
         more=max(0, len(worst) - SHOWN),
         advice=_advice(name, evidence, len(chosen)),
     )
+
+
+def _interval(name: str, evidence: Evidence) -> Interval | None:
+    """What the drawn rows tell of all rows; None where all were looked at."""
+    plan, ledger = evidence.plan, evidence.measured.ledger
+    if evidence.measured.population is None:
+        return None
+    if name in ("max_overflow_ratio", "max_truncated_ratio"):
+        return proportion(plan.count(OVERFLOW if name == "max_overflow_ratio" else TRUNCATE), len(ledger))
+    if name == "min_kept_supervision_ratio":
+        return ratio_of_sums(plan.kept, plan.supervised)
+    kept = plan.kept_turns(ledger.turn_offsets, ledger.turns[:, 1])
+    return ratio_of_sums(kept, np.diff(ledger.turn_offsets))
 
 
 def _lost(evidence: Evidence) -> NDArray[np.int64]:

@@ -111,6 +111,21 @@ class Draft(Contract):
     dataset: sources.DatasetSection | None = None  # type: ignore[assignment]
 
 
+def _sample_faults(contract: Contract) -> list[Fault]:
+    """Tokens of the longest row and of percentiles are not ratios: drawn rows cannot decide them."""
+    if contract.lengths is None or contract.dataset is None or contract.dataset.sample is None:
+        return []
+    return [
+        Fault(
+            ("lengths", where, name),
+            "a sample of the rows cannot decide it: leave the limit or dataset.sample out, or limit a share",
+        )
+        for where in ("limits", "warn")
+        for name, value in getattr(contract.lengths, where)
+        if name.endswith("_tokens") and value is not None
+    ]
+
+
 def _packing_faults(contract: Contract) -> list[Fault]:
     packing, window = contract.packing, contract.window
     if packing is None:

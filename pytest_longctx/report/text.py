@@ -51,7 +51,12 @@ def broken_lines(check: Check, cause: str, first: str) -> Iterator[str]:
 
 def _wrapped(line: str) -> list[str]:
     return textwrap.wrap(
-        line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        line,
+        WIDTH,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -89,9 +94,10 @@ def _fold(line: str, cells: Sequence[str], widths: Sequence[int]) -> list[str]:
     before = line[: len(line) - len(cells[-1])].rstrip()
     if not before.strip() or len(cells) == 1:
         return textwrap.wrap(line, WIDTH, subsequent_indent="    ")
-    return [*textwrap.wrap(before, WIDTH, initial_indent="", subsequent_indent="    ", drop_whitespace=False)] + (
-        textwrap.wrap(cells[-1], WIDTH, initial_indent="    ", subsequent_indent="    ")
-    )
+    return [
+        *textwrap.wrap(before, WIDTH, subsequent_indent="    ", drop_whitespace=False),
+        *textwrap.wrap(cells[-1], WIDTH, initial_indent="    ", subsequent_indent="    "),
+    ]
 
 
 def _cell(value: Any) -> str:

@@ -12,8 +12,8 @@ import pytest
 import transformers.models.auto.tokenization_auto
 import yaml
 
-# pytester drops what a run in this process imports, and extension modules cannot be imported twice: so they are
-# imported here, before the first run.
+# pytester drops what a run in this process imports, and extension modules cannot be imported twice: so they
+# are imported here, before the first run.
 assert transformers.models.auto.tokenization_auto.AutoTokenizer
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ def chat(question: str, answer: str) -> list[dict[str, str]]:
 @pytest.fixture
 def rows() -> list[dict[str, Any]]:
     """Ten short chats."""
-    return [{"uid": f"chat-{i}", "messages": chat(f"What is {i} and {i}?", f"It is {2 * i}.")} for i in range(10)]
+    return [
+        {"uid": f"chat-{i}", "messages": chat(f"What is {i} and {i}?", f"It is {2 * i}.")} for i in range(10)
+    ]
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def write_rows() -> Callable[[Path, list[dict[str, Any]]], Path]:
 def project(
     pytester: pytest.Pytester, examples: Path, rows: list[dict[str, Any]], write_rows: Any
 ) -> Callable[..., Path]:
-    """Writes `contracts/NAME.yaml` and its data; sections given as keywords replace the defaults, None drops one."""
+    """Writes `contracts/NAME.yaml` and its data; sections as keywords replace the defaults, None drops one."""
 
     def write(name: str = "sft", folder: str = "contracts", **sections: Any) -> Path:
         write_rows(pytester.path / "data" / "chats.jsonl", rows)

@@ -86,7 +86,10 @@ def test_absent_extra(pytester, project, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
     sys.modules.pop("pytest_longctx.requirements", None)
     project(packing={"packer": "trl_bfd"})
-    refused(pytester, "packer trl_bfd needs trl, torch, datasets, not installed here: pip install 'pytest-longctx[trl]'")
+    refused(
+        pytester,
+        "packer trl_bfd needs trl, torch, datasets, not installed here: pip install 'pytest-longctx[trl]'",
+    )
 
 
 def test_unknown_packer(pytester, project):
@@ -124,7 +127,10 @@ def test_broken_line_in_the_middle(pytester, project, rows):
     ("row", "kind"),
     [
         ({"text_of_row": "x"}, "missing_keys"),
-        ({"messages": [{"role": "user", "content": None}, {"role": "assistant", "content": "x"}]}, "null_content"),
+        (
+            {"messages": [{"role": "user", "content": None}, {"role": "assistant", "content": "x"}]},
+            "null_content",
+        ),
         ({"messages": []}, "empty_messages"),
         ({"messages": [{"content": "x"}]}, "unknown_role"),
     ],
@@ -175,7 +181,9 @@ def test_template_with_a_syntax_error(pytester, project, examples):
 def test_template_that_raises_for_one_row(pytester, project, examples, rows):
     template = pytester.path / "strict.jinja"
     plain = (examples / "chatml.jinja").read_text()
-    template.write_text("{% if messages[0].content == 'no' %}{{ raise_exception('never no') }}{% endif %}" + plain)
+    template.write_text(
+        "{% if messages[0].content == 'no' %}{{ raise_exception('never no') }}{% endif %}" + plain
+    )
     rows[3]["messages"][0]["content"] = "no"
     project(tokenizer={"path": str(examples / "tokenizer"), "chat_template": str(template)}, packing=None)
     text = " ".join(run(pytester).stdout.str().split())

@@ -10,7 +10,7 @@ def test_a_registered_dataset(pytester, project):
     pytester.makeconftest(
         "def chats():\n"
         "    for number in range(3):\n"
-        "        yield {'messages': [{'role': 'user', 'content': 'hi'}, {'role': 'assistant', 'content': 'ho'}]}\n"
+        "        yield {'messages': [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]}\n"
         "def pytest_longctx_datasets():\n    return {'chats': chats}\n"
     )
     result = pytester.runpytest(CONTRACT)
@@ -45,12 +45,12 @@ def test_a_registered_check(pytester, project):
         "def few_turns(evidence):\n"
         "    turns = int(evidence.measured.ledger.turn_offsets[-1])\n"
         "    outcome = 'failed' if turns > 5 else 'passed'\n"
-        "    return Verdict(outcome, f'few_turns {turns} > 5', turns, 5, 'turns', advice='shorten the chats')\n"
+        "    return Verdict(outcome, f'few_turns {turns} > 5', turns, 5, 'turns', advice='shorten them')\n"
         "def pytest_longctx_checks():\n    return {'few_turns': few_turns}\n"
     )
     result = pytester.runpytest(CONTRACT, "-k", "few_turns")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["few_turns 10 > 5", "*contracts/sft.yaml:1*", "  shorten the chats"])
+    result.stdout.fnmatch_lines(["few_turns 10 > 5", "*contracts/sft.yaml:1*", "  shorten them"])
 
 
 def test_a_check_that_gives_no_verdict(pytester, project):

@@ -6,7 +6,11 @@ import os
 
 import pytest
 
-XDIST = [pytest.param((), id="plain"), pytest.param(("-n0",), id="n0"), pytest.param(("-n2", "--dist", "loadfile"), id="n2")]
+XDIST = [
+    pytest.param((), id="plain"),
+    pytest.param(("-n0",), id="n0"),
+    pytest.param(("-n2", "--dist", "loadfile"), id="n2"),
+]
 
 WINDOW_TOO_SMALL = {"target_context_len": 8, "limits": {"max_overflow_ratio": 0.0}}
 
@@ -105,7 +109,9 @@ def test_ini_contracts_run_beside_ordinary_tests(pytester, project):
     pytester.makeini("[pytest]\nlongctx_contracts = contracts/sft.yaml\n")
     pytester.makepyfile(test_other="def test_other(): pass")
     whole = pytester.runpytest("-v")
-    whole.stdout.fnmatch_lines_random(["*test_other.py::test_other*PASSED*", "*contracts/sft.yaml::window::policy*PASSED*"])
+    whole.stdout.fnmatch_lines_random(
+        ["*test_other.py::test_other*PASSED*", "*contracts/sft.yaml::window::policy*PASSED*"]
+    )
     pytester.runpytest("test_other.py").assert_outcomes(passed=1)
 
 
@@ -117,13 +123,19 @@ def test_other_yaml_files_are_left_alone(pytester):
 
 
 def test_a_warning_shows_as_w(pytester, project):
-    limits = {"target_context_len": 64, "limits": {"max_overflow_ratio": 1.0}, "warn": {"max_truncated_ratio": 0.0}}
+    limits = {
+        "target_context_len": 64,
+        "limits": {"max_overflow_ratio": 1.0},
+        "warn": {"max_truncated_ratio": 0.0},
+    }
     limits["target_context_len"], limits["max_supervision_loss_ratio"] = 20, 1.0
     project(window=limits, packing=None)
     result = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "-W", "default", "-v")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*window::max_truncated_ratio WARNED*", "*max_truncated_ratio 100 % > 0 %*"])
-    as_error = pytester.runpytest("--longctx-contract=contracts/sft.yaml", "-W", "error::pytest_longctx.nodes.ContractWarning")
+    as_error = pytester.runpytest(
+        "--longctx-contract=contracts/sft.yaml", "-W", "error::pytest_longctx.nodes.ContractWarning"
+    )
     assert as_error.ret == 1
     as_error.stdout.no_fnmatch_line("*nodes.py*")
 
@@ -192,7 +204,9 @@ def test_users_see_no_traceback_for_their_own_input(pytester, project):
 def test_two_contracts_of_one_name_keep_apart(pytester, project):
     project(folder="a", packing=None)
     project(folder="b", packing=None)
-    result = pytester.runpytest("--longctx-contract=a/sft.yaml", "--longctx-contract=b/sft.yaml", "--collect-only", "-q")
+    result = pytester.runpytest(
+        "--longctx-contract=a/sft.yaml", "--longctx-contract=b/sft.yaml", "--collect-only", "-q"
+    )
     assert {line.split("::")[0] for line in result.outlines if "::" in line} == {"a/sft.yaml", "b/sft.yaml"}
     assert result.ret == 0
 

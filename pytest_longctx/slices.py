@@ -1,0 +1,97 @@
+"""Slices and samples of the rows: the same checks over a part of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pytest_longctx.dataset import RowProblem
+from pytest_longctx.errors import DatasetError
+from pytest_longctx.evidence import Evidence, link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_longctx.dataset import Conversation, Dataset
+    from pytest_longctx.tokens.build import Measured
+
+MOST_SLICES = 50
+
+
+class SliceEvidence(Evidence):
+    """The evidence of one slice: the whole dataset's, with the ledger of the slice."""
+
+    def __init__(self, whole: Evidence, value: str) -> None:
+        super().__init__(whole.contract, whole.extensions)
+        self.whole, self.value = whole, value
+
+    @link
+    def measured(self) -> Measured:
+        """The pass over all rows, with this slice's samples."""
+        measured = self.whole.measured
+        chosen = np.flatnonzero(np.asarray(measured.ledger.slices) == self.value)
+        return replace(measured, ledger=measured.ledger.select(chosen), samples=None)
+
+
+def slice_values(dataset: Dataset, column: str) -> Counter[str]:
+    """Rows per value of the slice column; reads the rows, renders nothing.
+
+    Raises:
+        DatasetError: more than fifty values, or rows without one.
+    """
+    counts: Counter[str] = Counter()
+    for row in dataset.rows():
+        if isinstance(row, RowProblem):
+            continue
+        value = row.value.get(column)
+        if value is None or isinstance(value, dict | list):
+            raise DatasetError(
+                f"dataset.slices: row {row.id} has no text or number in {column!r}; give every row a value"
+            )
+        counts[str(value)] += 1
+        if len(counts) > MOST_SLICES:
+            raise DatasetError(
+                f"dataset.slices: {column!r} has more than {MOST_SLICES} values; choose a column with few "
+                "values, such as the source"
+            )
+    return counts
+
+
+def slice_names(values: Sequence[str]) -> dict[str, str]:
+    """A name of `[a-z0-9_]` per value, told apart by numbers where values become alike."""
+    names: dict[str, str] = {}
+    for value in values:
+        plain = re.sub(r"[^a-z0-9_]+", "_", value.lower()).strip("_") or "value"
+        name, number = plain, 1
+        while name in names:
+            number += 1
+            name = f"{plain}_{number}"
+        names[name] = value
+    return names
+
+
+def drawn(dataset: Dataset, rows: int, seed: int) -> tuple[Iterator[Conversation | RowProblem], int]:
+    """`rows` of the dataset's rows, drawn without replacement and in their order; and how many there are.
+
+    One pass counts, so that memory stays bounded; the returned iterator is the second.
+    """
+    population = sum(1 for _ in dataset.rows())
+    if rows >= population:
+        return iter(dataset), population
+    chosen = np.sort(np.random.default_rng(seed).choice(population, rows, replace=False))
+    return _at(dataset, chosen.tolist()), population
+
+
+def _at(dataset: Dataset, places: list[int]) -> Iterator[Conversation | RowProblem]:
+    wanted = iter(places)
+    following = next(wanted, None)
+    for place, row in enumerate(dataset.rows()):
+        if place == following:
+            yield row if isinstance(row, RowProblem) else dataset.convert(row)
+            following = next(wanted, None)
+            if following is None:
+                return

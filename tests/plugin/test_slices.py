@@ -1,0 +1,92 @@
+"""Limits per slice, and samples of the rows."""
+
+from __future__ import annotations
+
+import pytest
+
+CONTRACT = "--longctx-contract=contracts/sft.yaml"
+
+
+@pytest.fixture
+def sliced(rows, project, pytester):
+    """Ten chats, of which the two of `The Web` are too long for the window."""
+
+    def write(**dataset):
+        for number, row in enumerate(rows):
+            row["source"] = "The Web" if number < 2 else "books"
+            if number < 2:
+                row["messages"][0]["content"] = "why " * 100
+        data = {"path": str(pytester.path / "data" / "chats.jsonl"), "id": "uid", **dataset}
+        window = {"target_context_len": 64, "limits": {"max_overflow_ratio": 0.25}}
+        return project(dataset=data, window=window, packing=None)
+
+    return write
+
+
+def test_each_limit_holds_per_slice(pytester, sliced):
+    sliced(slices="source")
+    result = pytester.runpytest(CONTRACT, "-v")
+    result.stdout.fnmatch_lines_random(
+        [
+            "*::window::max_overflow_ratio PASSED*",
+            "*::window::max_overflow_ratio::books PASSED*",
+            "*::window::max_overflow_ratio::the_web FAILED*",
+            "max_overflow_ratio 100 % > 25 %  (2 of 2 samples)",
+            "*dataset::slices PASSED*",
+        ]
+    )
+    assert result.ret == 1
+
+
+def test_a_slice_can_be_pasted_back(pytester, sliced):
+    sliced(slices="source")
+    one = pytester.runpytest("contracts/sft.yaml::window::max_overflow_ratio::books")
+    one.assert_outcomes(passed=1)
+    failed = pytester.runpytest(CONTRACT).parseoutcomes()["failed"]
+    again = pytester.runpytest(CONTRACT, "--lf").parseoutcomes()
+    assert again["failed"] == failed
+
+
+@pytest.mark.parametrize("xdist", [("-n0",), ("-n2", "--dist", "loadfile")], ids=["n0", "n2"])
+def test_slices_under_xdist(pytester, sliced, xdist):
+    sliced(slices="source")
+    assert pytester.runpytest(CONTRACT, *xdist).parseoutcomes()["failed"] == 1
+
+
+def test_a_row_without_a_slice(pytester, sliced):
+    sliced(slices="origin")
+    result = pytester.runpytest(CONTRACT)
+    assert "row chat-0 has no text or number in 'origin'; give every row a value" in " ".join(
+        result.stdout.str().split()
+    )
+
+
+def test_too_many_slices(pytester, sliced, rows):
+    rows.extend({**rows[0], "uid": f"more-{number}"} for number in range(60))
+    sliced(slices="uid")
+    result = pytester.runpytest(CONTRACT)
+    assert "has more than 50 values" in " ".join(result.stdout.str().split())
+
+
+def test_a_sample_too_small_to_decide(pytester, sliced):
+    """Eight drawn rows say little: the limit fails and names a size that could decide it."""
+    sliced(sample={"rows": 8, "seed": 1})
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == 1
+    text = " ".join(result.stdout.str().split())
+    assert "the sample cannot decide 25 %" in text or "max_overflow_ratio 25 %" in text
+    assert "8 rows drawn; with 95 % confidence between" in text
+    assert "dataset.sample.rows" in text
+
+
+def test_a_sample_of_all_rows_is_exact(pytester, sliced):
+    sliced(sample={"rows": 10})
+    assert pytester.runpytest(CONTRACT).ret == 0
+
+
+def test_a_sample_cannot_decide_the_longest_row(pytester, project):
+    data = {"path": "x.jsonl", "sample": {"rows": 8}}
+    project(dataset=data, lengths={"short_threshold": 1, "long_threshold": 2, "limits": {"max_tokens": 3}})
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*lengths.limits.max_tokens: a sample of the rows cannot decide it*"])
