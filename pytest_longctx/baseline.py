@@ -117,6 +117,8 @@ def slim(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def unusable(report: Mapping[str, Any]) -> str:
     """Why a run must not become the baseline, or nothing."""
+    if not report["complete"]:
+        return "the baseline was not renewed: the run stopped before its last check"
     broken = [
         record["check"] for entry in report["contracts"] for record in entry["checks"] if record["error"]
     ]

@@ -31,7 +31,33 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(run=_check)
     schema = commands.add_parser("schema", help="print the JSON Schema of a contract")
     schema.set_defaults(run=_schema)
+    diff = commands.add_parser("diff", help="what changed between two contracts, or two JSON reports")
+    diff.add_argument("old", metavar="OLD", help="a contract (.yaml), or a report (.json)")
+    diff.add_argument("new", metavar="NEW", help="the same kind of file")
+    diff.add_argument(
+        "--fail-on",
+        choices=["loosened"],
+        help="exit with 1 when a limit was loosened or a check removed",
+    )
+    diff.set_defaults(run=_diff)
     return parser
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    from pytest_longctx.diff import changes
+    from pytest_longctx.errors import LongctxError
+    from pytest_longctx.report.text import plain
+
+    try:
+        found = changes(arguments.old, arguments.new)
+    except LongctxError as error:
+        print(error)
+        return 1
+    for change in found:
+        print(plain(str(change)))
+    if not found:
+        print("no difference")
+    return int(arguments.fail_on == "loosened" and any(change.loosens for change in found))
 
 
 def _check(arguments: argparse.Namespace) -> int:

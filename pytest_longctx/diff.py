@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_longctx.errors import LongctxError
 from pytest_longctx.verdict import shown
 
 if TYPE_CHECKING:
@@ -36,6 +37,23 @@ class Change:
 
     def __str__(self) -> str:
         return f"{self.kind:9} {self.where}: {self.old} → {self.new}"
+
+
+def changes(old: str, new: str) -> list[Change]:
+    """Differences of two files, both reports (`.json`) or both contracts.
+
+    Raises:
+        LongctxError: a file cannot be read as what it is.
+    """
+    from pytest_longctx.contract import load_contract
+    from pytest_longctx.report.json_report import load_report
+
+    reports = [path.endswith(".json") for path in (old, new)]
+    if all(reports):
+        return report_changes(load_report(old), load_report(new))
+    if any(reports):
+        raise LongctxError(f"found a report and a contract, expected two of a kind: {old}, {new}")
+    return contract_changes(load_contract(old), load_contract(new))
 
 
 def contract_changes(old: Contract, new: Contract) -> list[Change]:

@@ -72,6 +72,8 @@ def write_all(
     environ: Mapping[str, str],
     known: Mapping[str, Collection[str]] | None = None,
     parts: Sequence[Path] = (),
+    *,
+    complete: bool = True,
 ) -> Written:
     """Build the report and write what is asked for; a file that cannot be written is told, and fails the run.
 
@@ -79,8 +81,9 @@ def write_all(
         environ: GITHUB_ACTIONS, GITHUB_STEP_SUMMARY and GITHUB_WORKSPACE are read.
         known: contract path → ids of all its checks, run or not, for the baseline.
         parts: ledgers that `ledger_file.write_part` wrote, one a contract.
+        complete: False where the run stopped before its last check.
     """
-    written = Written(build(runs))
+    written = Written(build(runs, complete=complete))
     _compare(written, paths, known or {})
     if paths.report is not None:
         _write(written, "report", paths.report, lambda: dump(written.report))

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, sentence
-from pytest_longctx.report.text import plain
+from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, joined, sentence
+from pytest_longctx.report.text import plain, table
 from pytest_longctx.verdict import shown
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def workflow_commands(
         workspace: the checkout's folder, which paths are relative to (GITHUB_WORKSPACE).
         notes: failures that belong to no line, such as those of a baseline.
     """
-    records = [record for entry in report["contracts"] for record in entry["checks"]]
+    records = [record for entry in report["contracts"] for record in joined(by_trouble(entry["checks"]))]
     wanted = [record for record in by_trouble(records) if record["outcome"] in _COMMANDS]
     commands = [_command("error", note, title="baseline") for note in notes]
     commands += [_annotation(record, workspace) for record in wanted]
@@ -42,10 +42,14 @@ def workflow_commands(
 
 
 def _annotation(record: Mapping[str, Any], workspace: str | None) -> str:
-    lines = [record["headline"], *record["context"], record["advice"]]
+    lines = [record["headline"], *record["context"], record["advice"], _also(record)]
     message = "\n".join(plain(line) for line in lines if line)
     place = {"file": _from_workspace(record["contract"], workspace), "line": str(record["line"])}
     return _command(_COMMANDS[record["outcome"]], message, **place, title=record["check"])
+
+
+def _also(record: Mapping[str, Any]) -> str:
+    return f"not judged for this reason: {', '.join(record['also'])}" if record["also"] else ""
 
 
 def _from_workspace(path: str, workspace: str | None) -> str:
@@ -76,7 +80,7 @@ def step_summary(report: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
     if notes:
         parts.append("\n".join(f"- ❌ {escape(note)}" for note in notes))
     for entry in report["contracts"]:
-        parts.append(f"### {escape(entry['name'])}\n\n{_code(entry['path'])}")
+        parts.append(f"### {escape(entry['name'])}\n\n<code>{escape(entry['path'])}</code>")
         parts.append("\n".join(_table(entry)))
         parts += _details(entry)
     text = "\n\n".join(parts) + "\n"
@@ -90,49 +94,51 @@ def _table(entry: Mapping[str, Any]) -> Iterator[str]:
     """Checks that have a limit or did not pass; the others are counted."""
     checks = by_trouble(entry["checks"])
     told = [record for record in checks if record["outcome"] != "passed" or is_measure(record)]
+    lines = joined(told)
     if told:
         yield "| | check | measured | limit | headroom | verdict |"
         yield "|---|---|--:|--:|--:|---|"
-    for record in told[:MOST_ROWS]:
-        room = "–" if record["headroom"] is None else f"{100 * record['headroom']:.0f} %"
-        numbers = [shown(record[key], record["unit"]) for key in ("measured", "limit")]
-        cells = [_SIGNS[record["outcome"]], _code(record["check"]), *numbers, room, record["outcome"]]
-        yield f"| {' | '.join(cells)} |"
-    if len(told) > MOST_ROWS:
-        yield f"\n{len(told) - MOST_ROWS:,} further lines are in the JSON report"
+    yield from map(_row, lines[:MOST_ROWS])
+    if len(lines) > MOST_ROWS:
+        yield f"\n{len(lines) - MOST_ROWS:,} further lines are in the JSON report"
     if len(checks) > len(told):
-        quiet = f"{len(checks) - len(told):,} {'more ' if told else ''}checks hold"
-        yield f"\n{quiet}; they have no limit to be near to"
+        yield f"\n{len(checks) - len(told):,} checks without a limit to be near to hold"
+
+
+def _row(record: Mapping[str, Any]) -> str:
+    room = "–" if record["headroom"] is None else f"{100 * record['headroom']:.0f} %"
+    numbers = [shown(record[key], record["unit"]) for key in ("measured", "limit")]
+    others = f" and {len(record['also']) - 1} more" if record["also"] else ""
+    name = f"<code>{escape(record['check'])}</code>{others}"
+    return f"| {' | '.join([_SIGNS[record['outcome']], name, *numbers, room, record['outcome']])} |"
 
 
 def _details(entry: Mapping[str, Any]) -> Iterator[str]:
-    causes: set[str] = set()
-    for record in by_trouble(entry["checks"]):
-        if record["outcome"] not in TROUBLE or (record["error"] and record["error"] in causes):
+    """What each failure says, as in the terminal; nothing inside of pre is Markdown."""
+    for record in joined(by_trouble(entry["checks"])):
+        if record["outcome"] not in TROUBLE:
             continue
-        causes.add(record["error"] or "")
-        lines = [*record["context"], *_witnesses(record), record["advice"]]
-        body = "\n\n".join(
-            filter(None, map(escape, record["error"].splitlines() if record["error"] else lines))
-        )
-        place = f"{_code(record['contract'])}, line {record['line']}"
-        title = f"{_SIGNS[record['outcome']]} {escape(record['headline'])}"
-        yield f"<details><summary>{title}</summary>\n\n{place}\n\n{body}\n\n</details>"
+        lines = record["error"].splitlines() if record["error"] else list(_verdict(record))
+        place = f"{record['contract']}:{record['line']}   {record['check']}"
+        body = "\n".join(_html(line) for line in [place, *lines, _also(record)] if line)
+        title = f"{_SIGNS[record['outcome']]} {_html(record['headline'])}"
+        yield f"<details><summary>{title}</summary>\n<pre>\n{body}\n</pre>\n</details>"
 
 
-def _witnesses(record: Mapping[str, Any]) -> Iterator[str]:
-    for row in record["witnesses"]:
-        yield "; ".join(f"{name} {value}" for name, value in row.items() if value is not None)
+def _verdict(record: Mapping[str, Any]) -> Iterator[str]:
+    yield from record["context"]
+    yield from table(record["witnesses"])
     if record["more"]:
-        yield f"and {record['more']:,} more"
+        yield f"  and {record['more']:,} more"
+    if record["waiver"]:
+        yield f"waiver until {record['waiver']['until']}: {record['waiver']['reason']}"
+    yield record["advice"]
+
+
+def _html(text: str) -> str:
+    return plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown and HTML show as it is, on one line."""
-    safe = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]()#+!|~$@-])", r"\\\1", safe)
-
-
-def _code(text: str) -> str:
-    """Code that nothing in the text can end; a bar would end the cell of a table."""
-    return f"<code>{escape(text)}</code>"
+    """Text that Markdown and HTML show as it is, on one line, also in a cell of a table."""
+    return re.sub(r"([\\`*_{}\[\]()#!|~$@])", r"\\\1", _html(text))

@@ -6,12 +6,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.errors import MissingExtraError
-from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, sentence
+from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, joined, sentence
 from pytest_longctx.report.text import plain
 from pytest_longctx.verdict import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from jinja2 import Environment
 
@@ -53,7 +53,7 @@ def _contract(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         **entry,
         "anchor": prefix,
         "sentence": sentence(entry["counts"]),
-        "trouble": list(_joined(record for record in checks if record["outcome"] in TROUBLE)),
+        "trouble": joined(record for record in checks if record["outcome"] in TROUBLE),
         "measures": [record for record in checks if is_measure(record)],
         "quiet": _by_section(r for r in entry["checks"] if not is_measure(r) and r["outcome"] == "passed"),
         "skipped": [record for record in checks if record["outcome"] == "skipped"],
@@ -61,19 +61,6 @@ def _contract(entry: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         "picture_note": note,
         "most_ids": MOST_IDS,
     }
-
-
-def _joined(records: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The records; checks that one cause left unjudged become one, with their names in `also`."""
-    causes: dict[str, list[str]] = {}
-    first: list[dict[str, Any]] = []
-    for record in records:
-        names = causes.setdefault(record["error"] or record["check"], [])
-        names.append(record["check"])
-        if len(names) == 1:
-            first.append({**record, "also": names})
-    for record in first:
-        yield {**record, "also": record["also"] if len(record["also"]) > 1 else []}
 
 
 def _by_section(records: Iterable[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:

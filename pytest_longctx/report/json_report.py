@@ -27,11 +27,14 @@ class ReportError(LongctxError):
     """A file is not a report that this release can read."""
 
 
-def build(runs: Sequence[ContractRun], now: dt.datetime | None = None) -> dict[str, Any]:
+def build(
+    runs: Sequence[ContractRun], now: dt.datetime | None = None, *, complete: bool = True
+) -> dict[str, Any]:
     """The report of a run: plain JSON values, described by `report.schema.json`.
 
     Args:
         now: with time zone; default the present moment.
+        complete: False where the run stopped before its last check; its verdict is then never `passed`.
     """
     from pytest_longctx import __version__
 
@@ -44,7 +47,8 @@ def build(runs: Sequence[ContractRun], now: dt.datetime | None = None) -> dict[s
             "at": moment.isoformat(timespec="seconds").replace("+00:00", "Z"),
             "by": f"pytest-longctx {__version__}",
         },
-        "verdict": verdict_of(counts),
+        "complete": complete,
+        "verdict": verdict_of(counts) if complete or counts["failed"] else "error",
         "counts": counts,
         "contracts": contracts,
     }

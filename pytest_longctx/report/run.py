@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_longctx.check import Report
     from pytest_longctx.contract import Contract
@@ -61,6 +61,29 @@ def by_trouble(records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         return OUTCOMES.index(record["outcome"]), float("inf") if room is None else float(room)
 
     return sorted(records, key=rank)
+
+
+def in_order(records: Iterable[dict[str, Any]], checks: Sequence[str]) -> list[dict[str, Any]]:
+    """Records in the order of the contract's checks, whoever ran them first; parts follow their check."""
+    places = {check: place for place, check in enumerate(checks)}
+
+    def rank(record: Mapping[str, Any]) -> tuple[int, str]:
+        whole = "::".join(record["check"].split("::")[:2])
+        return places.get(record["check"], places.get(whole, len(places))), record["check"]
+
+    return sorted(records, key=rank)
+
+
+def joined(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records; checks that one cause left unjudged become one, with all their names in `also`."""
+    causes: dict[str, list[str]] = {}
+    first: list[dict[str, Any]] = []
+    for record in records:
+        names = causes.setdefault(record["error"] or record["check"], [])
+        names.append(record["check"])
+        if len(names) == 1:
+            first.append({**record, "also": names})
+    return [{**record, "also": record["also"] if len(record["also"]) > 1 else []} for record in first]
 
 
 def is_measure(record: Mapping[str, Any]) -> bool:

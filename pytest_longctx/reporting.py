@@ -1,0 +1,236 @@
+"""What feeds the reports: items attach plain data, the controller gathers and writes it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_longctx.contract import Contract
+    from pytest_longctx.nodes import CheckItem
+    from pytest_longctx.report.controller import ReportPaths, Written
+
+FILES = {
+    "report": "write a JSON report",
+    "html": "write a self-contained HTML report",
+    "ledger": "write the ledger, one row a sample, as Parquet",
+    "baseline": "compare with this JSON report of the main branch, by the contract's baseline.max_regression",
+}
+RECORD, EVIDENCE = "longctx", "longctx_evidence"
+
+
+def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """Options and ini keys of the reports."""
+    for name, purpose in FILES.items():
+        group.addoption(f"--longctx-{name}", metavar="FILE", default=None, help=purpose)
+    group.addoption(
+        "--longctx-update-baseline",
+        action="store_true",
+        default=False,
+        help="write the file of --longctx-baseline anew instead of comparing with it",
+    )
+    parser.addini(
+        "longctx_junit_properties",
+        "write measured value and limit of each check into JUnit XML",
+        type="bool",
+        default=True,
+    )
+
+
+class Reporting:
+    """Hooks of one run, in a worker as in the controller.
+
+    records: node id → record; evidence: contract path → summary; parts: contract path → its ledger.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.asked = any(config.getoption(f"longctx_{name}") for name in FILES)
+        self.junit = bool(config.getini("longctx_junit_properties"))
+        self.on_github = os.environ.get("GITHUB_ACTIONS") == "true"
+        self.records: dict[str, dict[str, Any]] = {}
+        self.evidence: dict[str, dict[str, Any]] = {}
+        self.parts: dict[str, str] = {}
+        self.written: Written | None = None
+        update = config.getoption("longctx_update_baseline")
+        if (self.asked or update) and (fault := self.paths().fault()):
+            raise pytest.UsageError(fault)
+
+    def paths(self) -> ReportPaths:
+        """The options as absolute paths."""
+        from pytest_longctx.report.controller import ReportPaths
+
+        folder, update = self.config.invocation_params.dir, self.config.getoption("longctx_update_baseline")
+        given = {name: self.config.getoption(f"longctx_{name}") for name in FILES}
+        paths = {name: folder / value if value else None for name, value in given.items()}
+        return ReportPaths(**paths, update_baseline=update)
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """A check with a waiver in force may fail, and must: strict, and only by its verdict."""
+        if "longctx" in item.keywords:
+            _waive(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+        """Complete a check's record, or make the record of a check without a verdict."""
+        report = yield
+        if report.when != "teardown" and "longctx" in item.keywords:
+            _complete(item, report)
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        """With the last item of a contract in this process goes the summary of its evidence."""
+        if (self.asked or self.on_github) and "longctx" in item.keywords:
+            _attach(item, nextitem, self.paths().ledger)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Gather what the items attached, in the controller; JUnit XML gets numbers in its place."""
+        if hasattr(self.config, "workerinput"):
+            return
+        for name, value in report.user_properties:
+            if name == RECORD and isinstance(value, dict) and "line" in value:
+                self.records[report.nodeid] = value
+            elif name == EVIDENCE and isinstance(value, dict):
+                self._gather(value)
+        if report.when == "teardown":
+            report.user_properties = self._for_junit(report.user_properties)
+
+    def _gather(self, value: dict[str, Any]) -> None:
+        from pytest_longctx.report.evidence_summary import merge
+
+        path, part = value["contract"], value["part"]
+        known = self.evidence.get(path)
+        self.evidence[path] = merge(known, value["summary"]) if known else value["summary"]
+        if part and self.parts.setdefault(path, part) != part:
+            Path(part).unlink(missing_ok=True)
+
+    def _for_junit(self, properties: list[tuple[str, object]]) -> list[tuple[str, object]]:
+        kept: list[tuple[str, object]] = []
+        for name, value in properties:
+            if name == RECORD and isinstance(value, dict) and self.junit:
+                told = {key: value.get(key) for key in ("outcome", "measured", "limit", "unit")}
+                kept += [(f"longctx_{key}", said) for key, said in told.items() if said is not None]
+            elif name not in (RECORD, EVIDENCE):
+                kept.append((name, value))
+        return kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write, in the controller only; a file not written and a value worse than main's fail the run."""
+        if hasattr(self.config, "workerinput") or not (self.asked or (self.on_github and self.records)):
+            return
+        whole = session.exitstatus in _ENDED and not (session.shouldfail or session.shouldstop)
+        self.written = self._write(complete=whole)
+        if self.written.failed and session.exitstatus in _ENDED:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _write(self, *, complete: bool) -> Written:
+        from pytest_longctx.checks import checks_of
+        from pytest_longctx.report.controller import write_all
+        from pytest_longctx.report.run import ContractRun, in_order
+
+        runs, known = [], {}
+        for contract in self._contracts():
+            known[contract.display] = [check.id for check in checks_of(contract)]
+            found = [record for record in self.records.values() if record["contract"] == contract.display]
+            found = in_order(found, known[contract.display])
+            runs.append(ContractRun(contract, found, self.evidence.get(contract.display, {})))
+        parts = [Path(part) for part in self.parts.values()]
+        return write_all(runs, self.paths(), os.environ, known, parts, complete=complete)
+
+    def _contracts(self) -> list[Contract]:
+        """The contracts of this run: the registered ones, and those named on the command line."""
+        from pytest_longctx.contract import load_contract
+        from pytest_longctx.plugin import CONTRACTS
+
+        registered = self.config.stash.get(CONTRACTS, None)
+        known = {
+            contract.display: contract for contract in (registered.by_path.values() if registered else ())
+        }
+        for path in dict.fromkeys(record["contract"] for record in self.records.values()):
+            if path not in known:
+                known[path] = load_contract(path)
+        return list(known.values())
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Which files were written, what moved from the baseline, and GitHub's commands."""
+        if self.written is None:
+            return
+        if self.written.lines:
+            terminalreporter.section("longctx reports")
+        for outcome, text in self.written.lines:
+            terminalreporter.write_line(text, **({_COLOURS[outcome]: True} if outcome in _COLOURS else {}))
+        for command in self.written.commands:
+            terminalreporter.write_line(command)
+
+
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+_COLOURS = {"failed": "red", "warned": "yellow"}
+
+
+def _waive(item: pytest.Item) -> None:
+    from pytest_longctx.nodes import CheckFailure, CheckItem
+    from pytest_longctx.waivers import in_force, reason_text, utc_today, waiver_of
+
+    waiver = waiver_of(item.check.id, item.file.contract.waivers) if isinstance(item, CheckItem) else None
+    if waiver and in_force(waiver, utc_today()):
+        item.add_marker(pytest.mark.xfail(reason=reason_text(waiver), strict=True, raises=CheckFailure))
+
+
+def _complete(item: pytest.Item, report: pytest.TestReport) -> None:
+    from pytest_longctx.nodes import CheckItem
+    from pytest_longctx.report.record import placed, unjudged
+    from pytest_longctx.waivers import apply, utc_today
+
+    if not isinstance(item, CheckItem) or (report.when == "setup" and report.passed):
+        return
+    contract = item.file.contract
+    record: Any = next((value for name, value in item.user_properties if name == RECORD), None)
+    if record is None:
+        outcome = "skipped" if report.skipped else "error"
+        record = unjudged(item.check, outcome, _cause(item) or _reason(report))
+        item.user_properties.append((RECORD, record))
+        report.user_properties.append((RECORD, record))
+    record.update(apply(placed(record, item.check, contract), contract.waivers, utc_today()))
+    if record["waiver"] and record["waiver"]["status"] == "unneeded":
+        report.longrepr = f"{record['headline']}; {record['advice']}"
+
+
+def _cause(item: CheckItem) -> str:
+    """Why the evidence could not be made: the same words for all checks that this leaves unjudged."""
+    failures = item.file.evidence.failures
+    return str(failures[item.check.needs]) if item.check.needs in failures else ""
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """The message of a skip or of an exception; a traceback may show row text, so it stays out."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2])
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message) if crash else report.longreprtext
+
+
+def _attach(item: pytest.Item, nextitem: pytest.Item | None, ledger: Path | None) -> None:
+    from pytest_longctx.nodes import CheckItem, ContractFile
+    from pytest_longctx.report.evidence_summary import summarize
+
+    if not isinstance(item, CheckItem) or (nextitem and nextitem.getparent(ContractFile) is item.file):
+        return
+    part = None
+    if ledger is not None:
+        from pytest_longctx.report.ledger_file import write_part
+
+        part = write_part(item.file.evidence, ledger)
+    value = {
+        "contract": item.file.contract.display,
+        "summary": summarize(item.file.evidence),
+        "part": str(part) if part else None,
+    }
+    item.user_properties.append((EVIDENCE, value))
