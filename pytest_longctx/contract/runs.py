@@ -196,6 +196,10 @@ class GpuSection(Section):
             if longer <= shorter:
                 message = f"found {longer}, expected more than {shorter}: lengths increase strictly from 2"
                 faults.append(Fault(("sequence_lengths", place), message))
+        for place, length in enumerate(self.packing_sample_lengths):
+            if length < 2:
+                message = f"found {length}, expected at least 2: one token alone is never a target"
+                faults.append(Fault(("packing_sample_lengths", place), message))
         refuse(faults)
         return self
 
