@@ -93,9 +93,11 @@ def _metric(
     slack = allowed + TOLERANCE * max(1.0, abs(old["measured"]))
     unit = new["unit"]
     moved = f"{shown(old['measured'], unit)} → {shown(new['measured'], unit)}"
-    size = shown(abs(worse), unit)
+    size, bound = (
+        f"{100 * n:.3g} points" if unit == "ratio" else shown(n, unit) for n in (abs(worse), allowed)
+    )
     if worse > slack:
-        return "worse", f"{moved}, worse by {size}; max_regression allows {shown(allowed, unit)}"
+        return "worse", f"{moved}, worse by {size}; max_regression allows {bound}"
     if -worse > slack:
         return "better", f"{moved}, better by {size}: renew the baseline, or this gain may be lost unseen"
     return None

@@ -176,12 +176,12 @@ _COLOURS = {"failed": "red", "warned": "yellow"}
 
 
 def _waive(item: pytest.Item) -> None:
-    from pytest_longctx.nodes import CheckFailure, CheckItem
+    from pytest_longctx.nodes import CheckFailedError, CheckItem
     from pytest_longctx.waivers import in_force, reason_text, utc_today, waiver_of
 
     waiver = waiver_of(item.check.id, item.file.contract.waivers) if isinstance(item, CheckItem) else None
     if waiver and in_force(waiver, utc_today()):
-        item.add_marker(pytest.mark.xfail(reason=reason_text(waiver), strict=True, raises=CheckFailure))
+        item.add_marker(pytest.mark.xfail(reason=reason_text(waiver), strict=True, raises=CheckFailedError))
 
 
 def _complete(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -199,8 +199,16 @@ def _complete(item: pytest.Item, report: pytest.TestReport) -> None:
         item.user_properties.append((RECORD, record))
         report.user_properties.append((RECORD, record))
     record.update(apply(placed(record, item.check, contract), contract.waivers, utc_today()))
-    if record["waiver"] and record["waiver"]["status"] == "unneeded":
+    _tell_waiver(record, report)
+
+
+def _tell_waiver(record: dict[str, Any], report: pytest.TestReport) -> None:
+    """What a waiver has to do with a failure stands in the failure's text."""
+    status = record["waiver"]["status"] if record["waiver"] and report.failed else ""
+    if status == "unneeded":
         report.longrepr = f"{record['headline']}; {record['advice']}"
+    elif status == "expired":
+        report.longrepr = f"{report.longreprtext}\n  {record['context'][-1]}"
 
 
 def _cause(item: CheckItem) -> str:

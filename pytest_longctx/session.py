@@ -84,10 +84,21 @@ def _read(path: str) -> Contract:
     from pytest_longctx.requirements import missing_extras
 
     contract = load_contract(path)
-    missing = list(missing_extras(contract))
-    if missing:
-        raise ContractError(missing)
+    problems = [*missing_extras(contract), *_unknown_checks(contract)]
+    if problems:
+        raise ContractError(problems)
     return contract
+
+
+def _unknown_checks(contract: Contract) -> Iterable[Problem]:
+    """Waivers and baseline metrics that name a check which the contract does not make."""
+    if not contract.waivers and not contract.baseline:
+        return ()
+    from pytest_longctx.checks import checks_of
+    from pytest_longctx.waivers import metric_problems, waiver_problems
+
+    names = [check.id for check in checks_of(contract)]
+    return [*waiver_problems(contract, names), *metric_problems(contract, names)]
 
 
 def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -101,6 +101,13 @@ def waiver_problems(contract: Contract, checks: Collection[str]) -> Iterator[Pro
         seen.add(waiver.check)
 
 
+def metric_problems(contract: Contract, checks: Collection[str]) -> Iterator[Problem]:
+    """Metrics of `baseline.max_regression` that the contract does not measure."""
+    for name in contract.baseline.max_regression if contract.baseline else ():
+        if name not in checks and "::".join(name.split("::")[:2]) not in checks:
+            yield problem(contract, ("baseline", "max_regression", name), unknown_check(name, checks))
+
+
 def unknown_check(name: str, checks: Collection[str]) -> str:
     """What to say of a check name that the contract does not make."""
     near = difflib.get_close_matches(name, checks, 1)

@@ -23,7 +23,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UNSUPPORTED: dict[str, str] = {
     "isolation": "the attention probe is not part of this release: leave the section out",
     "gpu": "GPU measurements are not part of this release: leave the section out",
-    "waivers": "waivers are not part of this release: leave the section out",
 }
 
 

@@ -10,7 +10,7 @@ from pytest_longctx.verdict import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_ORDER = {"failed": 0, "warned": 1, "skipped": 2, "passed": 3}
+_ORDER = {"failed": 0, "error": 0, "warned": 1, "waived": 2, "skipped": 3, "passed": 4}
 _NUMBERS = 46
 
 

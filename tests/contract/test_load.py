@@ -222,7 +222,6 @@ def test_an_empty_section_is_refused(below, section):
 UNSUPPORTED_TEXT = {
     "isolation": "isolation: {}",
     "gpu": "gpu: {}",
-    "waivers": "waivers: [{check: 'window::policy', until: 2027-01-31, reason: x}]",
 }
 
 
