@@ -5,6 +5,7 @@ from itertools import cycle
 import pytest
 
 from pytest_longctx.contract import GpuLimits, GpuSection, RandomModel
+from pytest_longctx.gpu import measure
 from pytest_longctx.gpu.device import Device
 from pytest_longctx.gpu.record import Peak
 
@@ -70,6 +71,40 @@ def terms():
 def device():
     """A device that says it is a GPU of some make and computes on the CPU."""
     return Device("cpu", "Imaginary 9000", memory_gib=24, capability="9.9", processors=80)
+
+
+@pytest.fixture
+def run(fakes, terms, device):
+    """A run that judges as on a GPU, with times and bytes that are told to it."""
+
+    def run(seconds=(1.0,), sizes=(100, 200, 300, 400), mode="real", build=None, record_path=None, **keys):
+        return measure(
+            terms(**keys),
+            mode,
+            find_device=lambda _mode: device,
+            instruments=fakes(seconds, sizes),
+            build=build,
+            record_path=record_path,
+        )
+
+    return run
+
+
+@pytest.fixture
+def built():
+    """Build the tiny model with a hook on its forward pass: it may change the output, or raise."""
+
+    def built(hook):
+        def build(workload, device):
+            from pytest_longctx.gpu.model import build_model
+
+            made = build_model(workload, device)
+            made.model.register_forward_hook(hook, with_kwargs=True)
+            return made
+
+        return build
+
+    return built
 
 
 @pytest.fixture(scope="session", autouse=True)
