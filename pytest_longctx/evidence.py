@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_longctx.contract import Contract
+    from pytest_longctx.curriculum import Stage
     from pytest_longctx.dataset import Dataset
+    from pytest_longctx.isolation import ProbeResult
     from pytest_longctx.packing.audit import Audit
     from pytest_longctx.packing.pipeline import Pipeline
     from pytest_longctx.tokens.build import Measured
@@ -67,10 +69,19 @@ class link(Generic[T]):  # noqa: N801 - a decorator, used like functools.cached_
 
 
 class Evidence:
-    """All that the checks of one contract look at."""
+    """All that the checks of one contract look at.
 
-    def __init__(self, contract: Contract, extensions: Extensions | None = None) -> None:
+    `required` names what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        extensions: Extensions | None = None,
+        required: frozenset[str] = frozenset(),
+    ) -> None:
         self.contract = contract
+        self.required = required
         self.extensions = extensions or Extensions()
         self.failures: dict[str, BrokenLinkError] = {}
         self._of_slices: dict[str, Evidence] = {}
@@ -206,3 +217,22 @@ class Evidence:
         if samples is None:
             raise LongctxError("packing needs token ids, and rows of shape lengths have none")
         return self.pipeline.audit(samples)
+
+    @link
+    def probes(self) -> Callable[[str], dict[str, ProbeResult]]:
+        """The isolation probe by attention implementation, each run once."""
+        from pytest_longctx.isolation.probes import Probes
+
+        terms = self.contract.isolation
+        if terms is None:
+            raise LongctxError("the contract has no section isolation")
+        pipeline, size = self.pipeline, len(self.tokenizer.backend)
+        folder = self.contract.resolve(terms.model)
+        return Probes(terms, pipeline.collate, folder, pipeline.expected.pad_token_id, size)
+
+    @link
+    def stages(self) -> list[Stage]:
+        """The baseline and the stages of the curriculum with their metrics."""
+        from pytest_longctx.stages import read_stages
+
+        return read_stages(self.contract)

@@ -52,7 +52,7 @@ def pytest_load_initial_conftests(
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; read the contracts, all problems at once."""
     config.addinivalue_line("markers", "longctx: a check of a data contract")
-    for section in ("tokenizer", "dataset", "supervision", "lengths", "window", "packing", "custom"):
+    for section in ("tokenizer", "dataset", "supervision", "lengths", "window", "packing", "isolation", "curriculum", "custom"):
         config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
     if "gpu" not in {line.partition(":")[0] for line in config.getini("markers")}:
         config.addinivalue_line("markers", "gpu: needs a GPU")

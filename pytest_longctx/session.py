@@ -161,7 +161,7 @@ def write_summary(reporter: Any) -> None:
         (report.nodeid, value)
         for reports in reporter.stats.values()
         for report in reports
-        if getattr(report, "when", "") == "call"
+        if getattr(report, "when", "") == "call" or getattr(report, "failed", False)
         for name, value in getattr(report, "user_properties", ())
         if name == "longctx"
     ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_longctx.verdict import Number, Outcome, Unit
     from pytest_longctx.witness import Witness
 
-SECTIONS = ("tokenizer", "dataset", "supervision", "lengths", "window", "packing")
+SECTIONS = ("tokenizer", "dataset", "supervision", "lengths", "window", "packing", "isolation", "curriculum")
 SLICED = ("lengths", "window")
 SHOWN = 5
 
@@ -34,7 +34,7 @@ class Check:
 
     section: str
     name: str
-    key: tuple[str, ...]
+    key: tuple[str | int, ...]
     needs: str
     judge: Callable[[Evidence], Verdict]
     least: bool = False
@@ -186,6 +186,18 @@ def _undecided(name: str, outcome: Outcome, interval: Interval, limit: Number) -
         context=(_of_sample(interval),),
         advice=f"{wanted} (dataset.sample.rows), or leave dataset.sample out",
     )
+
+
+def unavailable(evidence: Evidence, requirement: str, reason: str) -> Verdict:
+    """Skipped, because something is not to be had here; failed where the run requires it."""
+    if requirement in evidence.required:
+        return Verdict(
+            "failed",
+            clip(f"{requirement} is required and cannot run here"),
+            context=(reason,),
+            advice=f"run where it is to be had, or without --longctx-require={requirement}",
+        )
+    return Verdict("skipped", reason)
 
 
 def clip(text: str, width: int = 79) -> str:

@@ -42,6 +42,7 @@ class IsolationSection(Section):
     """The attention probe: do the segments of a packed row see each other?"""
 
     model: Text = Field(default="qwen2", description="A transformers architecture, built tiny; or a folder.")
+    revision: Commit | None = Field(default=None, description="Commit of a Hub id, 40 hexadecimal digits.")
     weights: bool = Field(default=False, description="Load the folder's weights instead of random ones.")
     attention: Annotated[list[Attention], Field(min_length=1)] = Field(
         default=["eager", "sdpa"], description="Attention implementations probed."
@@ -79,6 +80,14 @@ class TrainerMetrics(Section):
 Metrics = Text | TrainerMetrics
 
 
+class CurriculumBatch(Section):
+    """What an optimizer step holds."""
+
+    rows_per_device: Positive = Field(default=1, description="Packed rows per device and forward pass.")
+    gradient_accumulation: Positive = Field(default=1, description="Forward passes per optimizer step.")
+    devices: Positive = Field(default=1, description="Data-parallel devices.")
+
+
 class CurriculumBaseline(Section):
     """The run that the first stage is compared with."""
 
@@ -93,14 +102,9 @@ class CurriculumStage(Section):
     name: Name = Field(description="Part of the test's name.")
     target_context_len: Window = Field(description="The stage's window, in tokens.")
     metrics: Metrics = Field(description="JSON file with the metrics, or where to find them.")
-
-
-class CurriculumBatch(Section):
-    """What an optimizer step holds."""
-
-    rows_per_device: Positive = Field(default=1, description="Packed rows per device and forward pass.")
-    gradient_accumulation: Positive = Field(default=1, description="Forward passes per optimizer step.")
-    devices: Positive = Field(default=1, description="Data-parallel devices.")
+    batch: CurriculumBatch | None = Field(
+        default=None, description="The stage's own optimizer step. Default: curriculum.batch."
+    )
 
 
 class CurriculumLimits(Section):

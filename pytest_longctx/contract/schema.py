@@ -101,7 +101,7 @@ class Contract(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        refuse([*_packing_faults(self), *_sample_faults(self), *_check_faults(self)])
+        refuse([*_packing_faults(self), *_sample_faults(self), *_isolation_faults(self), *_check_faults(self)])
         return self
 
 
@@ -109,6 +109,12 @@ class Draft(Contract):
     """A contract whose broken sections were left out, so that the rules between the others still apply."""
 
     dataset: sources.DatasetSection | None = None  # type: ignore[assignment]
+
+
+def _isolation_faults(contract: Contract) -> list[Fault]:
+    if contract.isolation is None or contract.packing is not None:
+        return []
+    return [Fault(("isolation",), "needs the section packing: its collator or trainer makes the batches")]
 
 
 def _sample_faults(contract: Contract) -> list[Fault]:

@@ -32,14 +32,31 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
         yield "", f"{'check':{names}} {'measured':>10} {'limit':>10} {'headroom':>9}  verdict"
     for name, record in told:
         yield record["outcome"], _line(plain(name), record, names)
-    quiet = len(records) - len(told)
+    yield from _decisions(records)
+    errors = [record for _, record in records if record["outcome"] == "error"]
+    if errors:
+        yield "error", f"{len(errors)} checks could not be judged: {plain(errors[0]['headline'])}"[:width]
+    quiet = len(records) - len(told) - len(errors)
     if quiet:
         yield "", f"{quiet} {'more ' if told else ''}checks hold; they have no limit to be near to"
 
 
+def _decisions(records: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, str]]:
+    """Advance or hold, for each stage of a curriculum: hold as soon as one of its checks did not pass."""
+    stages: dict[str, list[str]] = {}
+    for name, record in records:
+        _, _, identity = name.rpartition("curriculum::")
+        if "curriculum::" in name:
+            gate, _, stage = identity.partition("::")
+            stages.setdefault(stage, []).extend([gate] * (record["outcome"] not in ("passed", "warned")))
+    for stage, failed in stages.items():
+        text = f"hold ({', '.join(failed)})" if failed else "advance"
+        yield "failed" if failed else "passed", f"stage {stage}: {text}"
+
+
 def _worth_telling(record: dict[str, Any]) -> bool:
     measured = record["unit"] != "offences" and record["limit"] is not None
-    return record["outcome"] != "passed" or measured
+    return measured if record["outcome"] in ("passed", "error") else True
 
 
 def _room(record: dict[str, Any]) -> float:

@@ -63,12 +63,12 @@ def _wrapped(line: str) -> list[str]:
 def source_line(contract: Contract, check: Check) -> str:
     """The contract's own words for what is checked."""
     *above, last = check.key
-    if not above or above[-1] not in ("limits", "warn"):
-        return f"{last}:"
     value: Any = contract
     for part in check.key:
-        value = getattr(value, part)
-    return f"{above[-1]}: {{{last}: {value}}}"
+        value = value[part] if isinstance(part, int) else getattr(value, part, None)
+    if above and above[-1] in ("limits", "warn"):
+        return f"{above[-1]}: {{{last}: {value}}}"
+    return f"{last}: {plain(str(value))}" if isinstance(value, str | int | float) else f"{last}:"
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:

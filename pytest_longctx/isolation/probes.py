@@ -1,0 +1,72 @@
+"""The probe as a contract asks for it: its model, its collator, its call; one run an attention implementation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_longctx.isolation.models import ModelTerms
+from pytest_longctx.isolation.probe import probe
+from pytest_longctx.isolation.results import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pytest_longctx.contract import IsolationSection
+    from pytest_longctx.isolation.results import ProbeResult
+    from pytest_longctx.isolation.segments import IdArray
+
+# Tiny models have few ids; a collator that pads may need the tokenizer's own pad id.
+TINY_VOCABULARY = 256
+
+
+class Probes:
+    """Results by attention implementation, made at the first question.
+
+    Args:
+        collate: the collator of the contract's packer or trainer, from packed rows to a batch.
+        folder: where the model would lie if the contract names a folder.
+        pad_token_id, vocabulary_size: the tokenizer's.
+    """
+
+    def __init__(
+        self,
+        terms: IsolationSection,
+        collate: Callable[[list[dict[str, Any]]], Mapping[str, Any]],
+        folder: Path,
+        pad_token_id: int,
+        vocabulary_size: int,
+    ) -> None:
+        self._terms, self._collate = terms, collate
+        name = str(folder) if folder.is_dir() else terms.model
+        size = TINY_VOCABULARY if pad_token_id < TINY_VOCABULARY else vocabulary_size
+        self._model = ModelTerms(name, size, terms.weights, terms.revision)
+        self._results: dict[str, dict[str, ProbeResult]] = {}
+
+    def __call__(self, attention: str) -> dict[str, ProbeResult]:
+        """The answers to all questions under one attention implementation.
+
+        Raises:
+            IsolationError: the model or the batches are unusable.
+        """
+        if attention not in self._results:
+            terms = self._terms
+            self._results[attention] = probe(
+                self._model,
+                attention,
+                self._batch,
+                terms.forward,
+                dtype=terms.dtype,
+                device=terms.device,
+                seed=terms.seed,
+                limits=Limits(terms.limits.max_logit_difference, terms.limits.max_loss_difference),
+            )
+        return self._results[attention]
+
+    def _batch(self, segments: list[IdArray]) -> Mapping[str, Any]:
+        """One packed row of these samples, through the contract's own collator; all tokens are targets."""
+        ids = np.concatenate(segments).astype(np.int64)
+        row = {"input_ids": ids, "labels": ids.copy(), "seq_lengths": [len(segment) for segment in segments]}
+        return self._collate([row])
