@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_longctx.tokens.align import mark, monotone, runs_backwards, token_spans, uncovered
+
+
+def pairs(*rows):
+    return np.array(rows, dtype=np.int32).reshape(-1, 2)
+
+
+#                   h e l l o   _     w o r l d   !
+WORDS = pairs((0, 5), (5, 6), (6, 11), (11, 12))
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ((0, 5), [0, 1]),  # exactly one token
+        ((6, 12), [2, 4]),
+        ((5, 6), [1, 2]),
+        ((0, 12), [0, 4]),
+        ((4, 7), [0, 3]),  # across borders: tokens 0 and 2 overlap, so they count as inside
+        ((7, 8), [2, 3]),  # within one token
+        ((12, 20), [4, 4]),  # behind the text
+        ((5, 5), [1, 1]),  # an empty span between two tokens
+    ],
+)
+def test_tokens_of_a_span(span, expected):
+    assert token_spans(WORDS, [span]).tolist() == [expected]
+
+
+def test_no_spans_give_no_rows():
+    assert token_spans(WORDS, []).shape == (0, 2)
+
+
+def test_tokens_that_share_a_character_belong_to_it_together():
+    emoji = pairs((0, 1), (1, 2), (1, 2), (1, 2), (2, 3))
+    assert token_spans(emoji, [(1, 2)]).tolist() == [[1, 4]]
+
+
+def test_tokens_that_a_post_processor_adds_lie_in_no_span():
+    added = monotone(pairs((0, 0), (0, 5), (5, 6), (0, 0)))
+    assert added.tolist() == [[0, 0], [0, 5], [5, 6], [6, 6]]
+    assert token_spans(added, [(0, 6)]).tolist() == [[1, 3]]
+    assert token_spans(added, [(5, 6)]).tolist() == [[2, 3]]
+
+
+def test_marks():
+    assert mark(5, np.array([[0, 2], [4, 5]])).tolist() == [True, True, False, False, True]
+    assert mark(2, np.empty((0, 2), dtype=np.int64)).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets", "expected"),
+    [
+        ("hello world!", WORDS, None),
+        ("hello world!", WORDS[[0, 2, 3]], None),  # only white space is uncovered
+        ("hello world!", WORDS[:2], 6),
+        ("hello world!", WORDS[1:], 0),
+        ("ab  cd", pairs((0, 1), (4, 6)), 1),
+        ("a  b", pairs((0, 1), (0, 0)), 3),
+        ("", pairs(), None),
+        ("x", pairs(), 0),
+    ],
+)
+def test_uncovered_characters(text, offsets, expected):
+    assert uncovered(text, monotone(offsets)) == expected
+
+
+def test_running_backwards():
+    assert runs_backwards(WORDS) is None
+    assert runs_backwards(WORDS[[0, 2, 1]]) == 2
+    assert runs_backwards(pairs((0, 3), (1, 2))) == 1  # ends earlier than the token ahead
+    assert runs_backwards(pairs((0, 1))) is None
+
+
+def overlaps(offsets, start, end):
+    """transformers' rule for its mask, token by token."""
+    return [first < end and last > start for first, last in offsets]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=12), st.data())
+@settings(deadline=None, max_examples=200)
+def test_spans_equal_the_rule_token_by_token(steps, data):
+    offsets, at = [], 0
+    for gap, width in steps:
+        offsets.append((at + gap, at + gap + width))
+        at += gap + width
+    start = data.draw(st.integers(0, at))
+    end = data.draw(st.integers(start + 1, at + 1))
+    (span,) = token_spans(pairs(*offsets), [(start, end)])
+    assert mark(len(offsets), np.array([span])).tolist() == overlaps(offsets, start, end)
