@@ -26,6 +26,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="run the checks of this contract; may be given several times",
     )
+    group.addoption(
+        "--longctx-require",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="fail, not skip, what needs this: gpu, flash_attention_2, …",
+    )
+    group.addoption(
+        "--longctx-show", metavar="ROW_ID", help="print one sample, token by token, and run nothing"
+    )
     add_options(parser, group)
     parser.addini("longctx_contracts", "contracts that run beside ordinary tests", type="paths", default=[])
 
@@ -52,7 +62,17 @@ def pytest_load_initial_conftests(
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; read the contracts, all problems at once."""
     config.addinivalue_line("markers", "longctx: a check of a data contract")
-    for section in ("tokenizer", "dataset", "supervision", "lengths", "window", "packing", "isolation", "curriculum", "custom"):
+    for section in (
+        "tokenizer",
+        "dataset",
+        "supervision",
+        "lengths",
+        "window",
+        "packing",
+        "isolation",
+        "curriculum",
+        "custom",
+    ):
         config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
     if "gpu" not in {line.partition(":")[0] for line in config.getini("markers")}:
         config.addinivalue_line("markers", "gpu: needs a GPU")
@@ -61,6 +81,15 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_longctx.session import read_contracts
 
         config.stash[CONTRACTS] = read_contracts(config)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """`--longctx-show` runs no test."""
+    if config.getoption("longctx_show") is None:
+        return None
+    from pytest_longctx.session import show
+
+    return show(config)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

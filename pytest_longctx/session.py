@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,8 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
             raise pytest.UsageError(str(error)) from None
     from pytest_longctx.evidence import Evidence
 
-    return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config)))
+    required = frozenset(config.getoption("longctx_require"))
+    return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config), required))
 
 
 def _is_named(config: pytest.Config, path: Path) -> bool:
@@ -151,6 +153,35 @@ def _extensions(config: pytest.Config) -> Extensions:
         )
     except LongctxError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def show(config: pytest.Config) -> int:
+    """Print one row of the contract's dataset.
+
+    Raises:
+        pytest.UsageError: there is no contract, or no such row.
+    """
+    from pytest_longctx.evidence import Evidence
+    from pytest_longctx.report.show import show_row
+
+    contracts = read_contracts(config).by_path.values()
+    if len(contracts) != 1:
+        raise pytest.UsageError("--longctx-show needs exactly one --longctx-contract")
+    evidence = Evidence(*contracts, _extensions(config))
+    try:
+        for line in show_row(evidence, config.getoption("longctx_show"), colour=_in_colour(config)):
+            sys.stdout.write(f"{line}\n")
+    except LongctxError as error:
+        raise pytest.UsageError(str(error)) from None
+    return 0
+
+
+def _in_colour(config: pytest.Config) -> bool:
+    """As pytest has it: by --color, else on a terminal unless NO_COLOR is set."""
+    wanted = config.getoption("color", "auto")
+    if wanted != "auto":
+        return bool(wanted == "yes")
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def write_summary(reporter: Any) -> None:
