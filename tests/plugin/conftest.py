@@ -47,7 +47,7 @@ def write_rows() -> Callable[[Path, list[dict[str, Any]]], Path]:
 def project(
     pytester: pytest.Pytester, examples: Path, rows: list[dict[str, Any]], write_rows: Any
 ) -> Callable[..., Path]:
-    """Writes `contracts/NAME.yaml` and its data; sections as keywords replace the defaults, None drops one."""
+    """Writes `contracts/NAME.yaml` and its data; keywords replace default sections, None drops one."""
 
     def write(name: str = "sft", folder: str = "contracts", **sections: Any) -> Path:
         write_rows(pytester.path / "data" / "chats.jsonl", rows)

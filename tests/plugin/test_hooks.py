@@ -10,7 +10,7 @@ def test_a_registered_dataset(pytester, project):
     pytester.makeconftest(
         "def chats():\n"
         "    for number in range(3):\n"
-        "        yield {'messages': [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]}\n"
+        "        yield {'messages': [dict(role='user', content='a'), dict(role='assistant', content='b')]}\n"
         "def pytest_longctx_datasets():\n    return {'chats': chats}\n"
     )
     result = pytester.runpytest(CONTRACT)

@@ -8,7 +8,7 @@ CONTRACT = "--longctx-contract=contracts/sft.yaml"
 
 
 def test_a_row_is_shown_by_span_and_label(pytester, project):
-    """`<|im_start|>user⏎ … <|im_end|>⏎`: the answer and its end of turn are supervised, the newline is not."""
+    """The answer and its end of turn are supervised, the newline behind them is not."""
     project(packing=None)
     result = pytester.runpytest(CONTRACT, "--longctx-show=chat-4")
     assert result.ret == 0
