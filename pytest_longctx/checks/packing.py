@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,10 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         "first token of a segment is a target",
         "set its label to -100, or it is predicted from the sample before it",
     ),
-    "cumulative_boundaries": ("cu_seq_lens is not the segments' borders", "it runs from 0 over every border to T"),
+    "cumulative_boundaries": (
+        "cu_seq_lens is not the segments' borders",
+        "it runs from 0 over every border to T",
+    ),
     "sequence_indices": ("seq_idx is not the segment's number", "number the segments of a row 0, 1, 2, …"),
     "varlen_fields": (
         "varlen arguments incomplete or of the wrong type",
@@ -43,7 +47,10 @@ INVARIANTS: dict[str, tuple[str, str]] = {
     ),
     "aligned_fields": ("per-token field of another length", "pad every per-token tensor alike"),
     "mask_agrees": ("segment named otherwise", "all dialects of a batch must name the same segments"),
-    "padding_segment": ("padding inside a segment or with a label", "padding is no segment and has label -100"),
+    "padding_segment": (
+        "padding inside a segment or with a label",
+        "padding is no segment and has label -100",
+    ),
     "supervision_per_row": (
         "row without a target",
         "such a row costs a step and trains nothing: reject its samples before packing",
@@ -52,7 +59,10 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         "part of an answer without its prompt",
         "do not split samples across rows; reject or truncate them by the window policy",
     ),
-    "target_count": ("batch with another number of targets", "labels were masked, unmasked or cut at borders"),
+    "target_count": (
+        "batch with another number of targets",
+        "labels were masked, unmasked or cut at borders",
+    ),
     "effective_window": ("another limit in force", "set max_length to the contract's window"),
     "index_range": ("index out of range", "shorten the row, or use a vocabulary that holds the ids"),
 }
@@ -64,11 +74,19 @@ def checks(contract: Contract) -> list[Check]:
     if section is None:
         return []
     names = [name for name in INVARIANTS if section.wants(name)]
-    if section.trainer is None and "effective_window" in names:
+    # A plain transformers Trainer has no limit of its own.
+    without_limit = section.trainer is None or section.trainer.name == "transformers"
+    if without_limit and "effective_window" in names:
         names.remove("effective_window")
     key = ("packing", "invariants") if "invariants" in section.model_fields_set else ("packing",)
     found = [
-        Check("packing", name, key, "audit", effective_window if name == "effective_window" else partial(invariant, name))
+        Check(
+            "packing",
+            name,
+            key,
+            "audit",
+            effective_window if name == "effective_window" else partial(invariant, name),
+        )
         for name in names
     ]
     for name in limit_names(section):
@@ -84,14 +102,12 @@ def invariant(name: str, evidence: Evidence) -> Verdict:
     verdict = offence_verdict(name, audit.counts[name], audit.witnesses.get(name, [])[:SHOWN], what, advice)
     if verdict.outcome == "passed":
         return verdict
-    context = (f"delivered by {evidence.pipeline.maker}: {audit.rows:,} rows, {audit.batches:,} batch rows",)
+    context = [f"delivered by {evidence.pipeline.maker}: {audit.rows:,} rows, {audit.batches:,} batch rows"]
+    if name == "supervision_per_row":
+        context.append(f"they hold {audit.idle_tokens:,} of {audit.row_tokens:,} tokens")
     if name == "target_count":
-        context = (*context, f"targets {audit.targets:,}, expected {audit.expected_targets:,}")
-    return Verdict(**{**_fields(verdict), "context": context})
-
-
-def _fields(verdict: Verdict) -> dict[str, object]:
-    return {name: getattr(verdict, name) for name in Verdict.__dataclass_fields__}
+        context.append(f"targets {audit.targets:,}, expected {audit.expected_targets:,}")
+    return replace(verdict, context=tuple(context))
 
 
 def effective_window(evidence: Evidence) -> Verdict:
@@ -114,7 +130,8 @@ def limit(name: str, evidence: Evidence) -> Verdict:
     """One limit of the section."""
     section, audit = evidence.contract.packing, evidence.audit
     measured, unit, note = _measured(name, evidence)
-    context = (f"{audit.rows:,} rows of at most {evidence.pipeline.expected.capacity:,} tokens, {audit.row_tokens:,} in all",)
+    capacity = evidence.pipeline.expected.capacity
+    context = (f"{audit.rows:,} rows of at most {capacity:,} tokens, {audit.row_tokens:,} in all",)
     return limit_verdict(
         name,
         measured,

@@ -189,5 +189,13 @@ class PackingSection(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        refuse(limit_faults(self.limits, self.warn))
+        refuse([*self._ignored(), *limit_faults(self.limits, self.warn)])
         return self
+
+    def _ignored(self) -> list[Fault]:
+        """TRL's trainer packs and collates by its own config."""
+        if self.trainer is None or self.trainer.name != "trl_sft":
+            return []
+        message = "ignored by the trainer trl_sft, which packs and collates by its own config: leave it out"
+        named = ("packer", "collator", "map_kwargs")
+        return [Fault((name,), message) for name in named if name in self.model_fields_set]

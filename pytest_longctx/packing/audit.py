@@ -66,6 +66,7 @@ class Audit:
 
     rows, row_tokens: packed rows and their tokens; width_tokens: tokens of all batches with padding.
     targets, expected_targets: labels that enter the loss, and those that the delivered samples have.
+    fragments: pieces that do not start their sample. idle_tokens: tokens of rows without a target.
     rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them.
     """
 
@@ -79,6 +80,7 @@ class Audit:
     targets: int = 0
     expected_targets: int = 0
     fragments: int = 0
+    idle_tokens: int = 0
     rows_seen: bool = False
     example: View | None = None
 
@@ -138,10 +140,14 @@ class _Pass:
             result.row_tokens += len(row.ids)
             self._capacity(number, len(row.ids), self.expected.capacity)
             if apart and not (row.labels[1:] != IGNORED).any():
-                result.add("supervision_per_row", [self._idle(row, number)])
+                self._idle(self._named(row, number), len(row.ids))
         result.rows += len(rows)
 
-    def _idle(self, row: PackedRow, number: int) -> Witness:
+    def _idle(self, witness: Witness, tokens: int) -> None:
+        self.result.add("supervision_per_row", [witness])
+        self.result.idle_tokens += tokens
+
+    def _named(self, row: PackedRow, number: int) -> Witness:
         lengths = row.lengths if row.lengths is not None else np.array([len(row.ids)])
         names = list_names(self.samples, self.index.look_up(row.ids, lengths))
         return Witness(f"row {number}", "≥ 1 target", 0, row=number, note=names)
@@ -166,7 +172,8 @@ class _Pass:
             result.add(check, invariant(view))
         result.add("index_range", index_range(view, self.expected.vocabulary, self.expected.row_stride))
         if not (result.rows_seen and result.counts["supervision_per_row"]):
-            result.add("supervision_per_row", supervision_per_row(view))
+            for witness, tokens in supervision_per_row(view):
+                self._idle(witness, tokens)
         targets, wanted = _targets(view)
         result.targets += targets
         result.expected_targets += wanted

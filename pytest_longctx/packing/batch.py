@@ -107,6 +107,8 @@ class Batch:
         array = array.reshape((-1, *((1, self.width) if array.ndim == 1 else array.shape[-2:])))
         if array.shape[1] not in (1, self.rows):
             return None
+        if array.shape[1] == self.rows:
+            return array
         return np.broadcast_to(array, (array.shape[0], self.rows, self.width))
 
 
@@ -162,7 +164,7 @@ def _fitted(labels: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int
 
 
 def _not_negative(ids: NDArray[np.int64], where: str) -> None:
-    if (ids < 0).any():
+    if ids.min() < 0:
         place = np.argwhere(ids < 0)[0].tolist()
         raise PackingError(f"{where}: input_ids{place} is {ids[tuple(place)]}, expected ids from 0")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ class Coverage:
         witness = Witness(
             f"row {row}",
             "tokens of a sample",
-            f"{end - start} tokens that no sample has",
+            f"{end - start:,} tokens that no sample has",
             position=column,
             row=row,
             segment=segment,
@@ -94,28 +95,24 @@ def conservation(
 ) -> Iterator[Witness]:
     """Every offence against "each admitted sample exactly once", in the order of the samples."""
     names = samples.ledger.ids
-    rejected = expected.fed & (expected.lengths == 0)
     simple = (delivered == 1) & (expected.lengths > 0)
     simple[list(coverage.parts)] = False
     unfed = ~expected.fed & (delivered == 0)
     unfed[list(coverage.parts)] = False
     for sample in np.flatnonzero(~simple & ~unfed).tolist():
-        reason = (
-            _of_rejected(sample, coverage)
-            if rejected[sample] or expected.lengths[sample] == 0
-            else _of_admitted(sample, int(delivered[sample]), coverage)
-        )
-        if reason:
-            yield Witness(names[sample], f"{int(expected.lengths[sample])} tokens once", reason)
-    yield from (witness for waiting in coverage.remnants.values() for witness in waiting)
+        if expected.lengths[sample] == 0:
+            yield _of_rejected(names[sample], coverage.parts.get(sample, []))
+        elif reason := _of_admitted(sample, int(delivered[sample]), coverage):
+            yield Witness(names[sample], f"{int(expected.lengths[sample]):,} tokens once", reason)
+    yield from chain.from_iterable(coverage.remnants.values())
 
 
-def _of_rejected(sample: int, coverage: Coverage) -> str:
-    parts = coverage.parts.get(sample, [])
+def _of_rejected(name: str, parts: list[tuple[int, int]]) -> Witness:
+    note = "rejected by the window"
     if not parts:
-        return "rejected by the window, and dropped without a count"
+        return Witness(name, "to be counted", "dropped without a count", note=note)
     tokens = sum(end - start for start, end in parts)
-    return f"rejected by the window, yet {tokens} of its tokens are in a batch"
+    return Witness(name, "no token", f"{tokens:,} tokens in a batch", note=note)
 
 
 def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
@@ -124,14 +121,14 @@ def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
         return f"{delivered} times"
     if delivered == 1:
         tokens = sum(end - start for start, end in parts)
-        return f"once and {tokens} tokens of it again"
+        return f"once and {tokens:,} tokens of it again"
     if repeated := _overlap(parts):
-        return f"{repeated} tokens twice"
+        return f"{repeated:,} tokens twice"
     planned = int(coverage.lengths[sample])
     if (last := max((end for _, end in parts), default=0)) > planned:
-        return f"not cut, {last - planned} tokens beyond the window"
+        return f"not cut, {last - planned:,} tokens beyond the window"
     gaps = coverage.settle(sample)
     if not gaps:
         return ""
     lost = sum(end - start for start, end in gaps)
-    return "lost" if not parts else f"cut, {lost} tokens lost"
+    return "lost" if not parts else f"cut, {lost:,} tokens lost"

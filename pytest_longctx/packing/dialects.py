@@ -32,14 +32,13 @@ def _misnamed(view: View, layout: Layout) -> Iterator[Witness]:
     known = view.pieces.sample != UNKNOWN
     begins, stops = view.pieces.start[known], view.pieces.end[known]
     # The end of a dialect's segment that starts at the same place; 0 where there is none.
-    same = np.zeros(view.batch.ids.size, dtype=np.int64)
-    same[starts] = ends
-    padding_ahead = np.concatenate([[0], np.cumsum(~view.covered)])
-    found = same[begins]
-    # A dialect that counts padding to the segment before it is padding_segment's offender.
-    extra = padding_ahead[np.maximum(found, stops)] - padding_ahead[stops] == np.maximum(found, stops) - stops
-    for place in np.flatnonzero((found < stops) | ~extra).tolist():
-        flat, stop = int(begins[place]), int(stops[place])
+    at = np.minimum(np.searchsorted(starts, begins), max(0, len(starts) - 1))
+    found = np.where(starts[at] == begins, ends[at], 0) if len(starts) else np.zeros_like(begins)
+    for place in np.flatnonzero(found != stops).tolist():
+        flat, stop, end = int(begins[place]), int(stops[place]), int(found[place])
+        # A dialect that counts padding to the segment before it is padding_segment's offender.
+        if end > stop and not view.covered[stop:end].any():
+            continue
         named = np.flatnonzero((starts <= flat) & (flat < ends))
         said = f"{starts[named[0]]}–{ends[named[0]]}" if named.size else "no segment"
         yield view.at(flat, f"{flat}–{stop}", said, f"as {layout.dialect} has it")
@@ -60,10 +59,10 @@ def sequence_indices(view: View) -> Iterator[Witness]:
     planes = view.batch.per_token("seq_idx")
     if planes is None:
         return
-    index, pieces = planes[0].ravel().astype(np.int64), view.pieces
-    first = index[pieces.start]
+    index, pieces = planes[0].ravel(), view.pieces
+    first = index[pieces.start].astype(np.int64)
     own = np.repeat(first[pieces.known], (pieces.end - pieces.start)[pieces.known])
-    for place in view.first_in_piece(np.flatnonzero(index[view.places] != own)):
+    for place in view.first_in_piece(np.flatnonzero(view.on_places(index) != own)):
         yield view.at(int(view.places[place]), int(own[place]), int(index[view.places[place]]))
     row = pieces.start // view.batch.width
     new = np.diff(row, prepend=-1) != 0
@@ -97,9 +96,9 @@ def _hidden(view: View, layout: Layout) -> Iterator[Witness]:
 
 def padding_segment(view: View) -> Iterator[Witness]:
     """Padding carries no label and stands in no sample's segment."""
-    padding = ~view.covered
-    if not padding.any():
+    if not view.padded:
         return
+    padding = ~view.covered
     labelled = padding & (view.labels != IGNORED)
     for flat in np.flatnonzero(labelled & ~np.append(False, labelled[:-1])).tolist():
         yield view.at(flat, IGNORED, int(view.labels[flat]), "padding with a label")

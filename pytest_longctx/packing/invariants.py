@@ -28,7 +28,7 @@ def token_order(view: View) -> Iterator[Witness]:
     for piece in np.flatnonzero(view.pieces.shuffled).tolist():
         yield view.at(int(view.pieces.start[piece]), "the sample's order", "its tokens in another order")
     # Segments are found by hashes: here they are compared token for token.
-    wrong = view.batch.ids.ravel()[view.places] != view.samples.ids[view.sources]
+    wrong = view.on_places(view.batch.ids.ravel()) != view.samples.ids[view.sources]
     for place in view.first_in_piece(np.flatnonzero(wrong)):
         flat = int(view.places[place])
         expected = int(view.samples.ids[view.sources[place]])
@@ -37,7 +37,7 @@ def token_order(view: View) -> Iterator[Witness]:
 
 def labels_preserved(view: View) -> Iterator[Witness]:
     """A label is the sample's own, or -100 at the start of a segment."""
-    found = view.labels[view.places]
+    found = view.on_places(view.labels)
     wrong = np.flatnonzero(view.source_labels != found)
     lost_at_start = (view.ordinals[wrong] == 0) & (found[wrong] == IGNORED)
     for place in view.first_in_piece(wrong[~lost_at_start]):
@@ -53,7 +53,7 @@ def position_ids(view: View) -> Iterator[Witness]:
     if planes is None:
         return  # aligned_fields tells of the shape
     for plane in planes:
-        found = plane.ravel()[view.places]
+        found = view.on_places(plane.ravel())
         for place in view.first_in_piece(np.flatnonzero(view.ordinals != found)):
             yield view.at(int(view.places[place]), int(view.ordinals[place]), int(found[place]))
 
@@ -115,17 +115,19 @@ def _rows_allowed(name: str, rows: int) -> tuple[int, ...]:
     return (rows,) if name in ("input_ids", "labels") else (1, rows)
 
 
-def supervision_per_row(view: View) -> Iterator[Witness]:
-    """Every packed row has a target that enters the loss."""
+def supervision_per_row(view: View) -> Iterator[tuple[Witness, int]]:
+    """Every packed row has a target that enters the loss: the others, each with its tokens."""
     targets = view.labels != IGNORED
     targets[:: view.batch.width] = False  # the first token of a batch's row is never predicted
-    ahead = np.concatenate([[0], np.cumsum(targets)])
-    stops = np.append(view.edges[1:], view.batch.ids.size)
-    for row in np.flatnonzero(ahead[stops] == ahead[view.edges]).tolist():
-        inside = (view.pieces.start >= view.edges[row]) & (view.pieces.start < stops[row])
+    stops = np.append(view.edges[1:], view.batch.ids.size).tolist()
+    for row, (start, stop) in enumerate(zip(view.edges.tolist(), stops, strict=True)):
+        if targets[start:stop].any():
+            continue
+        inside = (view.pieces.start >= start) & (view.pieces.start < stop)
         number = view.first_row + row
         names = list_names(view.samples, view.pieces.sample[inside])
-        yield Witness(f"row {number}", "≥ 1 target", 0, row=number, note=names)
+        tokens = int(np.count_nonzero(view.covered[start:stop]))
+        yield Witness(f"row {number}", "≥ 1 target", 0, row=number, note=names), tokens
 
 
 def orphan_fragments(view: View) -> Iterator[Witness]:

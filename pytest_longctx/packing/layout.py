@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ class Layout:
     names_segments: bool = True
     faults: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Starts and ends in the flattened batch."""
         base = self.row * self.width
@@ -64,15 +65,12 @@ def from_flat(
     return Layout(dialect, batch.rows, batch.width, row, starts - row * batch.width, end, faults=faults)
 
 
-def _runs(new: NDArray[np.bool_], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Flat starts and ends of the runs of `kept` tokens that begin where `new` is set; both bool[B, T]."""
-    new[:, 0] = True
-    flat_kept = kept.ravel()
-    begins = (new.ravel() | np.diff(flat_kept, prepend=~flat_kept[:1])) & flat_kept
+def _runs(batch: Batch, new: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Flat starts and ends of runs, which begin at each row's start and where `new` is set, bool[B, T-1]."""
+    begins = np.ones(batch.ids.shape, dtype=np.bool_)
+    begins[:, 1:] = new
     starts = np.flatnonzero(begins)
-    stops = np.flatnonzero(new.ravel() | ~flat_kept)
-    following = np.searchsorted(stops, starts, side="right")
-    return starts, np.append(stops, flat_kept.size)[following]
+    return starts, np.append(starts[1:], batch.ids.size)
 
 
 def _position_ids(batch: Batch) -> Layout | None:
@@ -80,9 +78,8 @@ def _position_ids(batch: Batch) -> Layout | None:
     if planes is None:
         return None
     positions = planes[0]
-    new = np.ones(positions.shape, dtype=np.bool_)
-    new[:, 1:] = (positions[:, 1:] == 0) | (positions[:, 1:] <= positions[:, :-1])
-    return from_flat("position_ids", batch, *_runs(new, np.ones_like(new)))
+    # A segment starts where a position does not follow the one before it, as transformers' masks have it.
+    return from_flat("position_ids", batch, *_runs(batch, positions[:, 1:] != positions[:, :-1] + 1))
 
 
 def _seq_idx(batch: Batch) -> Layout | None:
@@ -90,9 +87,9 @@ def _seq_idx(batch: Batch) -> Layout | None:
     if planes is None:
         return None
     index = planes[0]
-    new = np.ones(index.shape, dtype=np.bool_)
-    new[:, 1:] = index[:, 1:] != index[:, :-1]
-    return from_flat("seq_idx", batch, *_runs(new, index >= 0))
+    starts, ends = _runs(batch, index[:, 1:] != index[:, :-1])
+    shown = index.ravel()[starts] >= 0
+    return from_flat("seq_idx", batch, starts[shown], ends[shown])
 
 
 def _cu_seq_lens(batch: Batch) -> Layout | None:
@@ -175,13 +172,12 @@ def _mask_2d(batch: Batch) -> Layout | None:
     mask = planes[0]
     if mask.dtype.kind == "f" and np.isnan(mask).any():
         raise PackingError(f"{batch.maker}: attention_mask holds NaN")
-    kept = mask != 0
-    numbered = bool((mask > 1).any()) and mask.dtype != np.bool_
-    new = np.zeros(mask.shape, dtype=np.bool_)
-    if numbered:
-        new[:, 1:] = mask[:, 1:] != mask[:, :-1]
-    starts, ends = _runs(new, kept)
-    layout = from_flat("segment_mask" if numbered else "padding_mask", batch, starts, ends)
+    numbered = mask.dtype != np.bool_ and bool((mask > 1).any())
+    if not numbered:
+        mask = mask != 0
+    starts, ends = _runs(batch, mask[:, 1:] != mask[:, :-1])
+    shown = mask.ravel()[starts] != 0
+    layout = from_flat("segment_mask" if numbered else "padding_mask", batch, starts[shown], ends[shown])
     return layout if numbered else replace(layout, names_segments=False)
 
 

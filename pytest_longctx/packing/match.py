@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ class Pieces:
     offset: Ints
     shuffled: NDArray[np.bool_]
 
-    @property
+    @cached_property
     def known(self) -> NDArray[np.bool_]:
         """bool[P], pieces that carry a sample's tokens in order."""
         known: NDArray[np.bool_] = (self.sample != UNKNOWN) & ~self.shuffled

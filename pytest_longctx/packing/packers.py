@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.errors import import_extra
+from pytest_longctx.packing.arrow import arrow_rows, write_arrow
 from pytest_longctx.packing.reference import best_fit_decreasing, first_fit_decreasing
+from pytest_longctx.packing.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
     Packer = Callable[[Sequence[Row], int], Iterable[Row]]
-
-BLOCK_TOKENS = 1 << 22
 
 
 def joined(samples: Sequence[Row], chosen: Sequence[int]) -> Row:
@@ -59,49 +59,9 @@ def _trl(
         file = Path(folder, "samples.arrow")
         write_arrow(samples, file)
         dataset = datasets.Dataset.from_file(str(file))
-        with quiet(datasets):
+        with undisturbed():
             packed = trl.pack_dataset(dataset, max_tokens_per_bin, strategy, dict(map_kwargs))
-        yield from _arrow_rows(packed)
-
-
-def write_arrow(samples: Admitted, file: Path) -> None:
-    """The samples as an Arrow stream of `input_ids` and `labels`, block by block."""
-    import pyarrow as pa
-
-    schema = pa.schema({"input_ids": pa.list_(pa.int32()), "labels": pa.list_(pa.int32())})
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-        for offsets, columns in samples.blocks(BLOCK_TOKENS):
-            edges = pa.array(offsets.astype(np.int32))
-            lists = [pa.ListArray.from_arrays(edges, pa.array(columns[name])) for name in schema.names]
-            writer.write_batch(pa.record_batch(lists, schema=schema))
-
-
-def _arrow_rows(dataset: Any) -> Iterator[Row]:
-    for table in dataset.with_format("arrow").iter(batch_size=64):
-        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        for index in range(table.num_rows):
-            row: dict[str, Any] = {
-                name: columns[name][index].values.to_numpy(zero_copy_only=False).astype(np.int64)
-                for name in ("input_ids", "labels")
-            }
-            if "seq_lengths" in columns:
-                row["seq_lengths"] = columns["seq_lengths"][index].as_py()
-            yield row
-
-
-class quiet:  # noqa: N801 - a context manager used like a function
-    """No progress bars of `datasets` while a check runs."""
-
-    def __init__(self, datasets: Any) -> None:
-        self._datasets = datasets
-
-    def __enter__(self) -> None:
-        self._shown = self._datasets.is_progress_bar_enabled()
-        self._datasets.disable_progress_bars()
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            self._datasets.enable_progress_bars()
+        yield from arrow_rows(packed)
 
 
 def shipped_packers(map_kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,26 +24,46 @@ def trainer_dataset(request: TrainerRequest, folder: Path) -> Any:
     """
     dataset, contract = request.dataset, request.contract
     datasets = import_extra("datasets", "trl", "packing.trainer")
-    whole = not dataset.converted and dataset.files and not contract.dataset.columns
-    if whole:
-        rows = load_files(datasets, [str(path) for path in dataset.files], folder)
-    else:
+    own = (
+        not dataset.converted
+        and dataset.files
+        and not contract.dataset.columns
+        and not contract.dataset.sample
+    )
+    rows = load_files(datasets, [str(path) for path in dataset.files], folder) if own else None
+    if rows is None:
         rows = datasets.Dataset.from_list(list(_records(request)))
-    kwargs = contract.tokenizer.template_kwargs if contract.tokenizer else {}
-    return rows.map(lambda _: {"chat_template_kwargs": kwargs}) if kwargs else rows
+    kwargs = request.tokenizer.template_kwargs
+    return rows.map(lambda row: _with_template_kwargs(row, kwargs)) if kwargs else rows
+
+
+def _with_template_kwargs(row: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The contract's template variables in the column that TRL reads them from; a row's own go first."""
+    return {"chat_template_kwargs": {**kwargs, **(row.get("chat_template_kwargs") or {})}}
 
 
 def load_files(datasets: Any, files: list[str], folder: Path) -> Any:
-    """What `load_dataset` makes of files of one kind; its caches go to `folder`."""
-    ending = "." + files[0].removesuffix(".gz").removesuffix(".zst").rpartition(".")[2]
-    builder = _BUILDERS.get(ending, "json")
-    return datasets.load_dataset(builder, data_files=files, split="train", cache_dir=str(folder / "datasets"))
+    """What `load_dataset` makes of files; its caches go to `folder`.
+
+    None where it cannot read them together: files of several kinds, or with other columns.
+    """
+    endings = {"." + file.removesuffix(".gz").removesuffix(".zst").rpartition(".")[2] for file in files}
+    builders = {_BUILDERS.get(ending, "json") for ending in endings}
+    if len(builders) > 1:
+        return None
+    cache = str(folder / "datasets")
+    try:
+        return datasets.load_dataset(builders.pop(), data_files=files, split="train", cache_dir=cache)
+    # The loaders of `datasets` raise errors of any type.
+    except Exception:
+        return None
 
 
 def _records(request: TrainerRequest) -> Iterator[dict[str, Any]]:
     for item in request.dataset:
         if isinstance(item, Conversation):
-            yield {name: value for name in _FIELDS if (value := getattr(item, name)) is not None}
+            row = {name: value for name in _FIELDS if (value := getattr(item, name)) is not None}
+            yield {**row, "chat_template_kwargs": item.template_kwargs} if item.template_kwargs else row
 
 
 _FIELDS = ("messages", "prompt", "completion", "text", "input_ids", "labels", "tools")

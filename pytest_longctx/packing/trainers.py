@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import copy
-import random
 import shutil
 import tempfile
-import warnings
 import weakref
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pytest_longctx.errors import LongctxError, PackingError, import_extra
 from pytest_longctx.packing.admitted import Admitted
+from pytest_longctx.packing.arrow import arrow_rows, write_arrow, write_rows
 from pytest_longctx.packing.audit import Delivery, grouped
-from pytest_longctx.packing.packers import _arrow_rows, quiet, write_arrow
+from pytest_longctx.packing.batch import read_row
 from pytest_longctx.packing.trainer_rows import trainer_dataset
+from pytest_longctx.packing.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from pytest_longctx.contract import Contract
@@ -50,7 +48,7 @@ class TrainerRequest:
     planned: NDArray[np.int64]
     tokenizer: Tokenizer
     pack: Callable[[], Iterable[Mapping[str, Any]]]
-    collate: Callable[[list[dict[str, Any]]], Mapping[str, Any]]
+    collate: Callable[[list[dict[str, Any]]], dict[str, Any]]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -72,31 +70,33 @@ class _OnCpu:
     @cached_property
     def trainer(self) -> Any:
         """The trainer, built as a script would build it."""
-        with _undisturbed(), quiet(import_extra("datasets", "trl", self.maker)):
+        for module in ("torch", "datasets", *self.modules):
+            import_extra(module, "trl", f"packing.trainer: {self.name}")
+        with undisturbed():
             try:
                 return self.build()
             except LongctxError:
                 raise
             # A trainer may refuse the user's settings or rows with any exception.
             except Exception as error:
-                raise PackingError(
-                    f"{self.maker} cannot be built: {type(error).__name__}: {error}"
-                ) from error
+                text = f"{type(error).__name__}: {error}"
+                raise PackingError(f"{self.maker} cannot be built: {text}") from error
+
+    modules: tuple[str, ...] = ()
 
     def build(self) -> Any:
         """Build the trainer."""
         raise AssertionError("each adapter builds its own trainer")
 
     def deliver(self) -> Iterator[Delivery]:
-        """The prepared rows where they can be seen, then every batch of one epoch."""
+        """The rows of the trainer's dataset, then every batch of one epoch with the trainer's own divisor."""
         trainer = self.trainer
-        yield from self.rows(trainer)
-        with _undisturbed():
-            yield from (Delivery(None, batch) for batch in trainer.get_train_dataloader())
-
-    def rows(self, trainer: Any) -> Iterator[Delivery]:
-        """Packed rows that the trainer made; none by default."""
-        return iter(())
+        prepared = enumerate(arrow_rows(trainer.train_dataset))
+        for block in grouped(prepared, 64):
+            yield Delivery([read_row(row, self.maker, number) for number, row in block], None)
+        with undisturbed():
+            for batch in trainer.get_train_dataloader():
+                yield Delivery(None, batch, _normalizer(trainer, batch))
 
     def window(self) -> int | None:
         """The trainer's own limit in tokens, None where it has none."""
@@ -109,26 +109,46 @@ class _OnCpu:
             "bf16": False,
             **self.request.config,
         }
-        quiet_run = {"output_dir": self.folder, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
-        return {**own, **quiet_run, **fixed}
+        quiet = {"output_dir": self.folder, "use_cpu": True, "report_to": "none", "disable_tqdm": True}
+        return {**own, **quiet, **fixed}
+
+
+def _normalizer(trainer: Any, batch: Any) -> int | None:
+    """The number of targets that the trainer divides the loss of a step of this batch by, where it counts."""
+    _, number = trainer.get_batch_samples(iter([batch]), 1, trainer.args.device)
+    return None if number is None else int(number)
 
 
 class TrlSft(_OnCpu):
-    """TRL's SFTTrainer, from the rows as its loader reads them to the batches of its dataloader."""
+    """TRL's SFTTrainer, from the rows as its loader reads them to the batches of its dataloader.
+
+    With `feed: admitted` it gets the contract's samples as ids and labels, and does not mask anew.
+    """
 
     name = "trl_sft"
+    modules = ("trl",)
 
     def build(self) -> Any:
         """Build an SFTTrainer."""
-        trl = import_extra("trl", "trl", f"packing.trainer: {self.name}")
+        trl = import_extra("trl", "trl", self.maker)
         backend = copy.deepcopy(self.request.tokenizer.backend)
         backend.chat_template = self.request.tokenizer.template
         return trl.SFTTrainer(
             model=tiny_model(len(backend)),
-            args=trl.SFTConfig(**self.arguments()),
+            args=trl.SFTConfig(**self.arguments(**self._fixed())),
             train_dataset=self._dataset(),
             processing_class=backend,
         )
+
+    def _fixed(self) -> dict[str, Any]:
+        """Settings that stand for the user's own."""
+        fixed: dict[str, Any] = (
+            {} if self.request.terms.feed_mode == "all" else {"assistant_only_loss": False}
+        )
+        named = self.request.config.get("chat_template_path")
+        if isinstance(named, str) and (file := self.request.contract.resolve(named)).is_file():
+            fixed["chat_template_path"] = str(file)  # TRL would look for it in the working folder
+        return fixed
 
     def _dataset(self) -> Any:
         if self.request.terms.feed_mode == "all":
@@ -138,10 +158,6 @@ class TrlSft(_OnCpu):
         write_arrow(Admitted(self.request.samples, self.request.planned), file)
         return datasets.Dataset.from_file(str(file))
 
-    def rows(self, trainer: Any) -> Iterator[Delivery]:
-        """The rows of the prepared dataset, packed or not."""
-        yield from (Delivery(block, None) for block in grouped(_arrow_rows(trainer.train_dataset), 64))
-
     def window(self) -> int | None:
         """SFTConfig's max_length."""
         limit = self.trainer.args.max_length
@@ -149,23 +165,25 @@ class TrlSft(_OnCpu):
 
 
 class Transformers(_OnCpu):
-    """A plain transformers Trainer over the contract's packer, with the contract's collator."""
+    """A plain transformers Trainer over the contract's packer, with the contract's collator.
+
+    It has no limit of its own; the packer is given the contract's.
+    """
 
     name = "transformers"
+    modules = ("transformers", "accelerate")
 
     def build(self) -> Any:
         """Build a Trainer on the packed rows."""
-        import_extra("torch", "trl", f"packing.trainer: {self.name}")
-        transformers = import_extra("transformers", "trl", f"packing.trainer: {self.name}")
+        import transformers
+
         backend = self.request.tokenizer.backend
-        rows = [
-            {name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()}
-            for row in self.request.pack()
-        ]
+        file = Path(self.folder, "rows.arrow")
+        write_rows(self.request.pack(), file)
         return transformers.Trainer(
             model=tiny_model(len(backend)),
             args=transformers.TrainingArguments(**self.arguments()),
-            train_dataset=import_extra("datasets", "trl", self.maker).Dataset.from_list(rows),
+            train_dataset=import_extra("datasets", "trl", self.maker).Dataset.from_file(str(file)),
             data_collator=self.request.collate,
         )
 
@@ -185,17 +203,3 @@ def tiny_model(vocabulary: int) -> Any:
         num_key_value_heads=1,
     )
     return transformers.AutoModelForCausalLM.from_config(config)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Trainers seed every generator and warn much; neither may reach the user's own tests."""
-    import torch
-
-    before = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    random.setstate(before[0])
-    np.random.set_state(before[1])
-    torch.set_rng_state(before[2])

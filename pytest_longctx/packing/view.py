@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from pytest_longctx.packing.fragments import MOST_TOKENS, Fragments
 from pytest_longctx.packing.hashing import prefix_hashes
-from pytest_longctx.packing.layout import Layout, from_lengths, layouts
+from pytest_longctx.packing.layout import from_lengths, layouts
 from pytest_longctx.packing.match import UNKNOWN, Pieces
 from pytest_longctx.tokens.sample import IGNORED
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from pytest_longctx.packing.batch import Batch, PackedRow
     from pytest_longctx.packing.fragments import Piece
     from pytest_longctx.packing.hashing import Hashes
+    from pytest_longctx.packing.layout import Layout
     from pytest_longctx.packing.match import SampleIndex
     from pytest_longctx.tokens.ledger import Samples
 
@@ -56,6 +58,15 @@ class View:
     def places(self) -> Ints:
         """Flat batch positions of the tokens that carry a sample's tokens in order, int64[K]."""
         return ranges(self.pieces.start, self.pieces.end, self.pieces.known)
+
+    @cached_property
+    def padded(self) -> bool:
+        """Whether some tokens are in no piece."""
+        return int((self.pieces.end - self.pieces.start).sum()) < self.batch.ids.size
+
+    def on_places(self, column: NDArray[Any]) -> NDArray[Any]:
+        """The entries of `places` of a column of B*T."""
+        return column if len(self.places) == len(column) else column[self.places]
 
     @cached_property
     def sources(self) -> Ints:
@@ -111,6 +122,8 @@ class View:
 
     def first_in_piece(self, places: Ints) -> list[int]:
         """Of some of `places` (by number, ascending) the first in each piece: one offence a segment."""
+        if not places.size:
+            return []
         pieces = np.searchsorted(self.pieces.start, self.places[places], side="right")
         return places[np.diff(pieces, prepend=-1) != 0].tolist()  # type: ignore[no-any-return]
 
@@ -147,9 +160,14 @@ class Viewer:
         """
         found = layouts(batch)
         prefix = prefix_hashes(batch.ids.ravel())
-        best = max([*found, *_guesses(batch, packed)], key=lambda layout: self._recognised(prefix, layout))
-        edges = _row_edges(batch, packed)
-        return View(batch, self.samples, self._pieces(batch, prefix, best), found, edges, first_row)
+        best, most = None, -1
+        for layout in chain(found, _guesses(batch, packed)):
+            if (recognised := self._recognised(prefix, layout)) > most:
+                best, most = layout, recognised
+            if most == batch.ids.size:
+                break
+        pieces = self._pieces(batch, prefix, cast("Layout", best))
+        return View(batch, self.samples, pieces, found, _row_edges(batch, packed), first_row)
 
     def _recognised(self, prefix: Hashes, layout: Layout) -> int:
         starts, ends = layout.flat
@@ -177,11 +195,12 @@ class Viewer:
         return [piece for piece in (_without_padding(piece, batch, edge) for piece in pieces) if piece]
 
 
-def _guesses(batch: Batch, packed: Sequence[PackedRow] | None) -> list[Layout]:
+def _guesses(batch: Batch, packed: Sequence[PackedRow] | None) -> Iterator[Layout]:
     """Layouts that the batch does not name itself: the packer's, and one segment a row."""
-    whole = from_lengths("one segment a row", batch, [np.array([batch.width])] * batch.rows)
     lengths = [row.lengths for row in packed or () if row.lengths is not None]
-    return [from_lengths("packed rows", batch, lengths), whole] if lengths else [whole]
+    if lengths:
+        yield from_lengths("packed rows", batch, lengths)
+    yield from_lengths("one segment a row", batch, [np.array([batch.width])] * batch.rows)
 
 
 def _row_edges(batch: Batch, packed: Sequence[PackedRow] | None) -> Ints:

@@ -78,6 +78,11 @@ INVARIANTS = (
             "4:1: packing.max_tokens_per_bin: missing: give it here, or window.target_context_len",
         ),
         (
+            "packing: {max_tokens_per_bin: 8, trainer: trl_sft, collator: padded}",
+            "4:62: packing.collator: ignored by the trainer trl_sft, which packs and collates by its own config: "
+            "leave it out",
+        ),
+        (
             "packing: {max_tokens_per_bin: 8, packer: 5}",
             "4:42: packing.packer: found 5, expected a name, or {name: …, config: {…}}",
         ),
