@@ -58,7 +58,7 @@ def label_line(axes: Axes, x: float, text: str, colour: str, row: int) -> None:
     axes.axvline(x, color=colour, linewidth=0.9 if row else 1.3, linestyle=(0, (2, 2)) if row else "-")
     low, high = axes.get_xlim()
     left = x > low and math.log(x / low) / math.log(high / low) > 0.6
-    axes.annotate(
+    name = axes.annotate(
         text,
         (x, 1.0 - 0.085 * row),
         (-4 if left else 4, -2),
@@ -69,3 +69,4 @@ def label_line(axes: Axes, x: float, text: str, colour: str, row: int) -> None:
         fontsize=9,
         color=colour,
     )
+    name.set_in_layout(False)

@@ -179,7 +179,7 @@ def _example(evidence: Evidence) -> dict[str, Any] | None:
 def _slices(evidence: Evidence) -> list[dict[str, Any]] | None:
     """One line per value of the slice column, the largest first."""
     ledger = evidence.measured.ledger
-    if not ledger.slices:
+    if not any(ledger.slices):
         return None
     names, which = np.unique(np.asarray(ledger.slices), return_inverse=True)
     rows = [_slice(evidence, str(name), which == index) for index, name in enumerate(names)]

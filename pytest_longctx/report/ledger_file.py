@@ -111,7 +111,7 @@ def _blocks(evidence: Evidence) -> Iterator[pa.Table]:
             "contract": [evidence.contract.display] * len(ids),
             "id": ids,
             "file": [next(files) for _ in ids],
-            "slice": list(ledger.slices[block]) if ledger.slices else [None] * len(ids),
+            "slice": [value or None for value in ledger.slices[block]] or [None] * len(ids),
             **{
                 name: getattr(ledger, name)[block]
                 for name in ("template", "prompt", "supervised", "answer", "total")

@@ -100,7 +100,7 @@ def lengths(data: Data) -> tuple[str, Figure]:
     figure, axes = _figure(3.0)
     edges, counts = data["edges"], data["counts"]
     axes.bar(edges[:-1], counts, width=_widths(edges), align="edge", color=FIRST, linewidth=0)
-    marks = {name: data[key] for name, key in _MARKS.items() if data[key] is not None}
+    marks = {name: data[key] for name, key in _MARKS.items() if data[key]}
     window_axis(
         axes, min(edges[0], *marks.values()) if marks else edges[0], max(edges[-1], *marks.values(), 1)
     )
