@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_longctx.errors import LongctxError
 from pytest_longctx.extensions import Extensions
+from pytest_longctx.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import Contract
     from pytest_longctx.curriculum import Stage
     from pytest_longctx.dataset import Dataset
+    from pytest_longctx.gpu import Record
     from pytest_longctx.isolation import ProbeResult
     from pytest_longctx.packing.audit import Audit
     from pytest_longctx.packing.pipeline import Pipeline
@@ -69,19 +71,16 @@ class link(Generic[T]):  # noqa: N801 - a decorator, used like functools.cached_
 
 
 class Evidence:
-    """All that the checks of one contract look at.
-
-    `required` names what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip.
-    """
+    """All that the checks of one contract look at."""
 
     def __init__(
         self,
         contract: Contract,
         extensions: Extensions | None = None,
-        required: frozenset[str] = frozenset(),
+        settings: Settings | None = None,
     ) -> None:
         self.contract = contract
-        self.required = required
+        self.settings = settings or Settings()
         self.extensions = extensions or Extensions()
         self.failures: dict[str, BrokenLinkError] = {}
         self._of_slices: dict[str, Evidence] = {}
@@ -236,3 +235,19 @@ class Evidence:
         from pytest_longctx.stages import read_stages
 
         return read_stages(self.contract)
+
+    @link
+    def gpu_record(self) -> Record:
+        """The workload of the section gpu, measured or planned."""
+        from pytest_longctx.gpu import default_mode, measure
+
+        terms, settings = self.contract.gpu, self.settings
+        if terms is None:
+            raise LongctxError("the contract has no section gpu")
+        return measure(
+            terms,
+            settings.gpu or default_mode(),
+            record_path=settings.gpu_record,
+            baseline=self.contract.resolve(terms.baseline) if terms.baseline else None,
+            under_xdist=settings.under_xdist,
+        )

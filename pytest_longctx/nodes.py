@@ -66,6 +66,8 @@ class ContractFile(pytest.Module):
         for name, group in _grouped(with_slices(checks, self.evidence.slices), "section"):
             section = Section.of(self, name, group)
             section.add_marker(f"longctx_{name}")
+            if name == "gpu":
+                section.add_marker("gpu")
             yield section
 
 

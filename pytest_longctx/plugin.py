@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_longctx.reporting import Reporting, add_options
+from pytest_longctx import options, reporting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,25 +19,8 @@ CONTRACTS: pytest.StashKey[Contracts] = pytest.StashKey()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options and ini keys."""
     group = parser.getgroup("longctx", "data contracts for long-context SFT")
-    group.addoption(
-        "--longctx-contract",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="run the checks of this contract; may be given several times",
-    )
-    group.addoption(
-        "--longctx-require",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="fail, not skip, what needs this: gpu, flash_attention_2, …",
-    )
-    group.addoption(
-        "--longctx-show", metavar="ROW_ID", help="print one sample, token by token, and run nothing"
-    )
-    add_options(parser, group)
-    parser.addini("longctx_contracts", "contracts that run beside ordinary tests", type="paths", default=[])
+    options.add_options(parser, group)
+    reporting.add_options(parser, group)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -61,22 +44,8 @@ def pytest_load_initial_conftests(
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; read the contracts, all problems at once."""
-    config.addinivalue_line("markers", "longctx: a check of a data contract")
-    for section in (
-        "tokenizer",
-        "dataset",
-        "supervision",
-        "lengths",
-        "window",
-        "packing",
-        "isolation",
-        "curriculum",
-        "custom",
-    ):
-        config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
-    if "gpu" not in {line.partition(":")[0] for line in config.getini("markers")}:
-        config.addinivalue_line("markers", "gpu: needs a GPU")
-    config.pluginmanager.register(Reporting(config), "longctx-reporting")
+    options.add_markers(config)
+    config.pluginmanager.register(reporting.Reporting(config), "longctx-reporting")
     if config.getoption("longctx_contract") or config.getini("longctx_contracts"):
         from pytest_longctx.session import read_contracts
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.extensions import Extensions
+    from pytest_longctx.settings import Settings
 
 
 @dataclass
@@ -119,8 +120,19 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
             raise pytest.UsageError(str(error)) from None
     from pytest_longctx.evidence import Evidence
 
-    required = frozenset(config.getoption("longctx_require"))
-    return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config), required))
+    return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config), _settings(config)))
+
+
+def _settings(config: pytest.Config) -> Settings:
+    from pytest_longctx.settings import Settings
+
+    record = config.getoption("longctx_gpu_record")
+    return Settings(
+        required=frozenset(config.getoption("longctx_require")),
+        gpu=config.getoption("longctx_gpu"),
+        gpu_record=config.invocation_params.dir / record if record else None,
+        under_xdist=hasattr(config, "workerinput"),
+    )
 
 
 def _is_named(config: pytest.Config, path: Path) -> bool:

@@ -26,7 +26,7 @@ class SliceEvidence(Evidence):
     """The evidence of one slice: the whole dataset's, with the ledger of the slice."""
 
     def __init__(self, whole: Evidence, value: str) -> None:
-        super().__init__(whole.contract, whole.extensions)
+        super().__init__(whole.contract, whole.extensions, whole.settings)
         self.whole, self.value = whole, value
 
     @link

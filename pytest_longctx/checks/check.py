@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from pytest_longctx.verdict import Number, Outcome, Unit
     from pytest_longctx.witness import Witness
 
-SECTIONS = ("tokenizer", "dataset", "supervision", "lengths", "window", "packing", "isolation", "curriculum")
+SECTIONS = (
+    "tokenizer",
+    "dataset",
+    "supervision",
+    "lengths",
+    "window",
+    "packing",
+    "isolation",
+    "curriculum",
+    "gpu",
+)
 SLICED = ("lengths", "window")
 SHOWN = 5
 
@@ -190,7 +200,7 @@ def _undecided(name: str, outcome: Outcome, interval: Interval, limit: Number) -
 
 def unavailable(evidence: Evidence, requirement: str, reason: str) -> Verdict:
     """Skipped, because something is not to be had here; failed where the run requires it."""
-    if requirement in evidence.required:
+    if requirement in evidence.settings.required:
         return Verdict(
             "failed",
             clip(f"{requirement} is required and cannot run here"),

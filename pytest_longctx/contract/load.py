@@ -22,7 +22,6 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # What the schema knows and no engine does yet: refused, never ignored.
 UNSUPPORTED: dict[str, str] = {
     "isolation": "the attention probe is not part of this release: leave the section out",
-    "gpu": "GPU measurements are not part of this release: leave the section out",
 }
 
 

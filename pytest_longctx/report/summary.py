@@ -33,6 +33,9 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
     for name, record in told:
         yield record["outcome"], _line(plain(name), record, names)
     yield from _decisions(records)
+    for _, record in records:
+        if record["check"] == "gpu::length_curve" and record["outcome"] == "passed":
+            yield from (("", plain(line)) for line in record["context"])
     errors = [record for _, record in records if record["outcome"] == "error"]
     if errors:
         yield "error", f"{len(errors)} checks could not be judged: {plain(errors[0]['headline'])}"[:width]

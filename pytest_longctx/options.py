@@ -1,0 +1,49 @@
+"""Options and ini keys of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+SECTIONS = (
+    "tokenizer",
+    "dataset",
+    "supervision",
+    "lengths",
+    "window",
+    "packing",
+    "isolation",
+    "curriculum",
+    "gpu",
+    "custom",
+)
+
+
+def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """What a run of contracts is told."""
+    for name, metavar, purpose in (
+        ("contract", "FILE", "run the checks of this contract; may be given several times"),
+        ("require", "WHAT", "fail, not skip, what needs this: gpu, flash_attention_2, …"),
+    ):
+        group.addoption(f"--longctx-{name}", action="append", default=[], metavar=metavar, help=purpose)
+    for name, metavar, purpose in (
+        ("show", "ROW_ID", "print one sample, token by token, and run nothing"),
+        ("gpu-record", "FILE", "write what section gpu measured; an older record is never overwritten"),
+    ):
+        group.addoption(f"--longctx-{name}", metavar=metavar, help=purpose)
+    group.addoption(
+        "--longctx-gpu",
+        choices=("dry_run", "cpu", "real"),
+        help="how section gpu runs; default: real where there is a GPU, else dry_run",
+    )
+    parser.addini("longctx_contracts", "contracts that run beside ordinary tests", type="paths", default=[])
+
+
+def add_markers(config: pytest.Config) -> None:
+    """One marker for all checks, one a section, and `gpu`."""
+    config.addinivalue_line("markers", "longctx: a check of a data contract")
+    for section in SECTIONS:
+        config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
+    config.addinivalue_line("markers", "gpu: needs a GPU")

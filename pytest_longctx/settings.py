@@ -1,0 +1,24 @@
+"""What a run of the checks is told beside the contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+GpuMode = Literal["dry_run", "cpu", "real"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Options of one run.
+
+    required: what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip. gpu: how the
+    section gpu runs, by default `real` where there is a GPU, else `dry_run`. gpu_record: where its record goes.
+    under_xdist: whether other workers run beside this one.
+    """
+
+    required: frozenset[str] = frozenset()
+    gpu: GpuMode | None = None
+    gpu_record: Path | None = None
+    under_xdist: bool = False
