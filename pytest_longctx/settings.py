@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GpuMode = Literal["dry_run", "cpu", "real"]
 
@@ -13,9 +15,9 @@ GpuMode = Literal["dry_run", "cpu", "real"]
 class Settings:
     """Options of one run.
 
-    required: what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip. gpu: how the
-    section gpu runs, by default `real` where there is a GPU, else `dry_run`. gpu_record: where its record goes.
-    under_xdist: whether other workers run beside this one.
+    required: what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip. gpu: how
+    the section gpu runs, by default `real` where there is a GPU, else `dry_run`. gpu_record: where its record
+    goes. under_xdist: whether other workers run beside this one.
     """
 
     required: frozenset[str] = frozenset()
