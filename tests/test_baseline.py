@@ -61,7 +61,8 @@ def test_what_is_said():
         {"c.yaml": [CHECK]},
     )
     assert str(worse) == (
-        "c.yaml::window::max_overflow_ratio: 1 % → 3.4 %, worse by 2.4 points; max_regression allows 0.2 points"
+        "c.yaml::window::max_overflow_ratio: 1 % → 3.4 %, worse by 2.4 points; "
+        "max_regression allows 0.2 points"
     )
 
 

@@ -9,7 +9,10 @@ import os
 import shutil
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FLAGS = [
     "--headless",

@@ -116,7 +116,7 @@ TOTAL, PROMPT = np.array([3, 8, 10, 20]), np.array([1, 2, 4, 18])
 
 @pytest.fixture
 def evidence(contract):
-    """What an Evidence has made, by hand: in a window of 8 the third sample is cut to 4 of 6 supervised tokens."""
+    """What an Evidence has made: a window of 8 cuts the third sample to 4 of 6 supervised tokens."""
     supervised = TOTAL - PROMPT
     ledger = Ledger(
         ids=["a", "b", "c", "d"],

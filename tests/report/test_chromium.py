@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(
 OVER_THE_EDGE = """
 [...document.querySelectorAll("body *")].filter(element => {
   const box = element.getBoundingClientRect();
-  return box.width > 0 && box.right > document.documentElement.clientWidth + 1 && !element.closest(".wide, svg");
+  const over = box.width > 0 && box.right > document.documentElement.clientWidth + 1;
+  return over && !element.closest(".wide, svg");
 }).map(element => element.outerHTML.slice(0, 80))
 """
 SMALLEST_TEXT = """

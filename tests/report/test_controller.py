@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
@@ -17,10 +16,10 @@ def run(contract, record):
 
 
 def test_nothing_is_written_unasked(run, tmp_path):
-    before = os.listdir(tmp_path)
+    before = list(tmp_path.iterdir())
     written = write_all([run], ReportPaths(), {})
     assert (written.lines, written.commands, written.failed) == ([], [], False)
-    assert os.listdir(tmp_path) == before
+    assert list(tmp_path.iterdir()) == before
 
 
 def test_report_and_page(run, tmp_path):
@@ -83,7 +82,8 @@ def test_a_baseline_is_made_and_held(contract, record, write_contract, tmp_path)
     assert worse.lines == [
         (
             "failed",
-            "c.yaml::window::max_overflow_ratio: 1 % → 1.3 %, worse by 0.3 points; max_regression allows 0.2 points",
+            "c.yaml::window::max_overflow_ratio: 1 % → 1.3 %, worse by 0.3 points; "
+            "max_regression allows 0.2 points",
         )
     ]
 

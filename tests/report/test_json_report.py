@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-import os
 from importlib import resources
 
 import pytest
@@ -113,7 +112,7 @@ def test_writing_makes_folders_and_leaves_one_file(tmp_path):
     write_atomically(target, b"1")
     write_atomically(target, b"22")
     assert target.read_bytes() == b"22"
-    assert os.listdir(target.parent) == ["out.json"]
+    assert [path.name for path in target.parent.iterdir()] == ["out.json"]
 
 
 def test_written_files_have_the_usual_permissions(tmp_path):
@@ -133,7 +132,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     with pytest.raises(OSError, match="disk full"):
         write_atomically(target, b"new")
     assert target.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["out.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
 
 
 @pytest.mark.parametrize(

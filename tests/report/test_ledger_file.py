@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +19,7 @@ def written(evidence, tmp_path):
     def write():
         target = tmp_path / "out" / "ledger.parquet"
         combine([write_part(evidence, target)], target)
-        assert os.listdir(target.parent) == ["ledger.parquet"]
+        assert [path.name for path in target.parent.iterdir()] == ["ledger.parquet"]
         return parquet.read_table(target)
 
     return write

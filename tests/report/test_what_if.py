@@ -53,7 +53,7 @@ def test_the_summary_of_a_plan(evidence):
     }
     assert summary["kept_supervision_ratio"] == 12 / 16
     assert summary["limits"] == {"max_overflow_ratio": 0.25}
-    # In 7 tokens samples b and c keep 5 of 6 and 3 of 6 supervised tokens, which is enough; in 6 c keeps too little.
+    # In 7 tokens b keeps 5 of 6 and c 3 of 6 supervised tokens, which is enough; in 6 c keeps too little.
     assert summary["smallest_passing"] == 7
     curve = summary["curve"]
     at = curve["windows"].index(8)
