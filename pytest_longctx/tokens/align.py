@@ -48,6 +48,20 @@ def token_spans(offsets: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np
     return np.stack([first, np.maximum(first, last)], axis=1)
 
 
+def joined(spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The spans that are not empty, those that touch or overlap as one: int64[k, 2].
+
+    Args:
+        spans: int64[n, 2], in order of their starts.
+    """
+    filled = spans[spans[:, 1] > spans[:, 0]]
+    if len(filled) < 2:
+        return filled
+    ends = np.maximum.accumulate(filled[:, 1])
+    first = np.append(True, filled[1:, 0] > ends[:-1])
+    return np.stack([filled[first, 0], ends[np.append(first[1:], True)]], axis=1)
+
+
 def mark(length: int, spans: NDArray[np.int64]) -> NDArray[np.bool_]:
     """bool[length], true inside the token spans."""
     marked = np.zeros(length, dtype=np.bool_)

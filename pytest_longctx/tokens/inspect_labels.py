@@ -63,6 +63,11 @@ def roles(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         yield Witness(name, "the answers only", "every token is supervised")
     if sample.draft is None:
         return
+    if inspector.scaffold.trained_header and sample.draft.spans and len(sample.turns):
+        note = "the template writes it inside {% generation %}, and into the generation prompt"
+        yield Witness(
+            name, "the answers only", "the assistant's header", position=int(sample.turns[0, 0]), note=note
+        )
     supervised = sample.kind == SUPERVISED
     for piece, (first, last) in zip(sample.draft.located.pieces, sample.pieces.tolist(), strict=True):
         # A token across the border of the text counts with its neighbour.

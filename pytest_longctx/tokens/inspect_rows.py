@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_longctx.dataset import all_messages, role_offences
 from pytest_longctx.tokens.align import runs_backwards, uncovered
 from pytest_longctx.tokens.locate import PROMPT_ROLES
-from pytest_longctx.tokens.texts import plain_text, tool_calls
+from pytest_longctx.tokens.sample import block_messages
+from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, tool_calls
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_longctx.tokens.inspect import Inspector
-    from pytest_longctx.tokens.sample import Sample
+    from pytest_longctx.tokens.sample import Draft, Sample
 
 
 def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
@@ -56,24 +57,23 @@ def roles(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 
 
 def tool_arguments(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """Arguments given as JSON text are sound, and do not become an escaped string in what is rendered."""
+    """Arguments are objects, or sound JSON text, and do not become an escaped string in what is rendered."""
     if sample.draft is None:
         return
     for index, message in enumerate(all_messages(sample.conversation)):
         for function in tool_calls(message):
             arguments = function.get("arguments")
-            if not isinstance(arguments, str):
-                continue
-            note = f"message {index}: arguments are JSON text; give them as a mapping"
+            given = "JSON text" if isinstance(arguments, str) else "a mapping"
+            note = f"message {index}: arguments are {given}"
             if _is_escaped(arguments, sample.draft.text):
                 yield Witness(sample.conversation.id, "an object", "an escaped string", note=note)
-            elif not _is_object(arguments):
+            elif isinstance(arguments, str) and not _is_object(arguments):
                 yield Witness(sample.conversation.id, "an object", "no JSON object", note=note)
 
 
-def _is_escaped(arguments: str, text: str) -> bool:
-    escaped = json.dumps(arguments, ensure_ascii=False)[1:-1]
-    return '"' in arguments and escaped in text
+def _is_escaped(arguments: Any, text: str) -> bool:
+    plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return '"' in plain and json.dumps(plain, ensure_ascii=False)[1:-1] in text
 
 
 def _is_object(arguments: str) -> bool:
@@ -84,13 +84,28 @@ def _is_object(arguments: str) -> bool:
 
 
 def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """Every assistant text is in what the template rendered."""
+    """Every assistant text is in what the template rendered, and its reasoning once."""
     if sample.draft is None:
         return
     for index, lost, whole in sample.draft.located.lost:
         if lost:
             note = f"message {index}: {lost} of {whole} characters are not in the rendered text"
             yield Witness(sample.conversation.id, 1.0, round(1 - lost / whole, 4), note=note)
+    for index, found, given in _reasoning_blocks(sample.draft, all_messages(sample.conversation)):
+        if found > max(1, given):
+            note = f"message {index}: the template writes {found} reasoning blocks"
+            yield Witness(sample.conversation.id, max(1, given), found, note=note)
+
+
+def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:
+    """Per supervised span its message, the ends of reasoning in it, and those in the message's content."""
+    if CLOSE_THINK not in draft.text:
+        return
+    owners = block_messages(draft.spans or (), draft.located.pieces, messages)
+    for (start, end), owner in zip(draft.spans or (), owners, strict=True):
+        if owner is not None:
+            given = plain_text(messages[owner].get("content")).count(CLOSE_THINK)
+            yield owner, draft.text.count(CLOSE_THINK, start, end), given
 
 
 def control_tokens(inspector: Inspector, sample: Sample) -> Iterator[Witness]:

@@ -57,7 +57,8 @@ def locate(
         leads: per role, what the template writes right in front of its text.
     """
     answers = sum(message.get("role") == "assistant" for message in messages)
-    finder = _Finder(text, blocks, leads, in_pairs=answers == len(blocks))
+    groups = _one_a_message(text, blocks, answers)
+    finder = _Finder(text, groups or blocks, leads, in_pairs=groups is not None)
     lost = []
     for index, message in enumerate(messages):
         role = str(message.get("role"))
@@ -72,6 +73,19 @@ def locate(
             finder.next_block()
     finder.tools(tools or ())
     return Located(sorted(finder.pieces, key=lambda piece: piece.start), lost)
+
+
+def _one_a_message(text: str, blocks: Sequence[Span], answers: int) -> Sequence[Span] | None:
+    """The blocks where there is one an answer, if need be after joining those that touch; else None."""
+    if len(blocks) == answers:
+        return blocks
+    joined: list[Span] = []
+    for start, end in blocks:
+        if joined and not text[joined[-1][1] : start].strip():
+            joined[-1] = (joined[-1][0], end)
+        elif end > start:
+            joined.append((start, end))
+    return joined if len(joined) == answers else None
 
 
 def _found(place: Any, text: Text, message: int, role: str) -> int:
@@ -104,6 +118,7 @@ class _Finder:
     ) -> None:
         self.text, self.blocks, self.leads, self.in_pairs = text, blocks, leads, in_pairs
         self.block = self.cursor = self.inner = 0
+        self.used: list[int] = []
         self.pieces: list[Piece] = []
 
     def _add(self, start: int, form: str, message: int, role: str) -> int:
@@ -136,7 +151,8 @@ class _Finder:
             for number in range(self.block, last):
                 start = self._in_block(form, key, *self.blocks[number])
                 if start >= 0:
-                    self.block, self.inner = number, self._add(start, form, message, role)
+                    self.inner = self._add(start, form, message, role)
+                    self.used.append(number)
                     return True
         return False
 
@@ -155,11 +171,13 @@ class _Finder:
         return -1
 
     def next_block(self) -> None:
-        """Leave the block of the message that was just placed."""
-        if self.block < len(self.blocks) and (self.in_pairs or self.inner > self.blocks[self.block][0]):
-            self.inner = self.blocks[self.block][1]
-            self.cursor = max(self.cursor, self.inner)
-            self.block += 1
+        """Leave the blocks of the message that was just placed; prompts may stand between them."""
+        if self.in_pairs and not self.used:
+            self.used.append(self.block)
+        if self.used:
+            self.cursor = max(self.cursor, self.blocks[min(self.used)][1])
+            self.block = max(self.used) + 1
+            self.inner, self.used = 0, []
 
     def tools(self, tools: Sequence[Any]) -> None:
         """Place tool definitions, as JSON, wherever they stand; they are prompts."""

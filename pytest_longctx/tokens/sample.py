@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import TokenizerError
-from pytest_longctx.tokens.align import mark, monotone, token_spans
+from pytest_longctx.tokens.align import joined, mark, monotone, token_spans
 from pytest_longctx.tokens.locate import Located, Piece, locate
 from pytest_longctx.tokens.marker import marked_spans
 from pytest_longctx.tokens.template import RenderError, no_generation
@@ -51,9 +51,9 @@ class Sample:
     """A conversation as tokens.
 
     ids, labels: int32[T]; kind: uint8[T] of TEMPLATE, PROMPT, SUPERVISED; answer: bool[T], supervised tokens
-    that come from the message text; turns: int64[k, 2], supervised spans in tokens; seam: prompt tokens that
-    the whole text tokenizes otherwise; pieces: int64[p, 2], tokens of the draft's pieces; offsets: int32[T,
-    2] in characters of the draft's text, and edges, the same made monotone.
+    that come from the message text; turns: int64[k, 2], supervised spans in tokens, none of which touch;
+    seam: prompt tokens that the whole text tokenizes otherwise; pieces: int64[p, 2], tokens of the draft's
+    pieces; offsets: int32[T, 2] in characters of the draft's text, and edges, the same made monotone.
     """
 
     conversation: Conversation
@@ -186,7 +186,7 @@ class Sampler:
             common = common_prefix(np.array(prompt.ids, dtype=np.int32), ids)
             seam = len(prompt.ids) - common
             turns = np.maximum(turns, common)
-        turns = turns[turns[:, 1] > turns[:, 0]]
+        turns = joined(turns)
         supervised = mark(len(ids), turns)
         pieces = token_spans(edges, [(piece.start, piece.end) for piece in draft.located.pieces])
         by_assistant = np.array([piece.role == "assistant" for piece in draft.located.pieces], dtype=np.bool_)

@@ -27,12 +27,14 @@ class Scaffold:
     terminators: what ends an assistant turn, stripped of white space; empty where turns end with nothing,
     None where the template refuses the probes. header: what opens an assistant turn, from its first special
     token to its last visible character; empty where it has none. leads: per role, and for reasoning, what
-    stands right in front of its text, so that a one-letter text is not found in a header.
+    stands right in front of its text, so that a one-letter text is not found in a header. trained_header:
+    words of the header that stand in the generation block, although the generation prompt gives them.
     """
 
     terminators: tuple[str, ...] | None = None
     header: str = ""
     leads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    trained_header: str = ""
 
 
 def read_scaffold(renderer: Renderer) -> Scaffold:
@@ -84,7 +86,22 @@ class _Probe:
         inner, after = self.reasoning_leads()
         leads = {**self.leads(), "user": between.removeprefix(earlier)[-_LEAD:], "reasoning": inner}
         answers = tuple(dict.fromkeys(lead[-_LEAD:] for lead in (opening, last_opening, after) if lead))
-        return Scaffold(ends, _header(opening, ends, added), {**_known(leads), "assistant": answers})
+        header, trained = _header(opening, ends, added), self.trained_header(added)
+        return Scaffold(ends, header, {**_known(leads), "assistant": answers}, trained)
+
+    def trained_header(self, added: list[str]) -> str:
+        """Visible words of the generation prompt that are supervised, special tokens and reasoning apart."""
+        user, answer = self.message("user", _USER), self.message("assistant", _ASSISTANT)
+        try:
+            prompt = self.renderer.render([user], add_generation_prompt=True).text
+            whole = self.renderer.render([user, answer])
+        except RenderError:
+            return ""
+        start = whole.blocks[0][0] if whole.blocks else len(prompt)
+        given = whole.text[start : _common_suffix(prompt[::-1], whole.text[::-1])].partition("<think>")[0]
+        for token in sorted(added, key=len, reverse=True):
+            given = given.replace(token, " ")
+        return given.strip()
 
     def leads(self) -> dict[str, str]:
         """What stands in front of texts that not every template takes."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
+TOOL_ROLES = frozenset({"tool", "function", "ipython"})
 REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -57,10 +58,12 @@ def message_texts(message: dict[str, Any]) -> Iterator[Text]:
     for part in content_parts(message.get("content")):
         head, found, tail = part.partition(CLOSE_THINK)
         if found and message.get("role") == "assistant":
-            yield Text((head.partition(OPEN_THINK)[2] or head,), kind="reasoning")
-            yield Text((tail,))
+            reasoning = head.partition(OPEN_THINK)[2] or head
+            yield Text((part,), tuple((text,) for text in (reasoning, tail) if text.strip()))
         else:
-            yield Text((part,))
+            # A template may write a tool's result as a JSON string.
+            forms = (part, *_quoted(part)) if message.get("role") in TOOL_ROLES else (part,)
+            yield Text(forms)
     for call in tool_calls(message):
         yield from _call_texts(call)
 
@@ -85,6 +88,10 @@ def _call_texts(function: dict[str, Any]) -> Iterator[Text]:
         )
 
 
+def _quoted(text: str) -> tuple[str, str]:
+    return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+
+
 def _leaves(value: Any) -> Iterator[tuple[str, ...]]:
     """Keys and values of nested arguments in their order, each as JSON, as Python or bare."""
     if isinstance(value, dict):
@@ -95,6 +102,6 @@ def _leaves(value: Any) -> Iterator[tuple[str, ...]]:
         for item in value:
             yield from _leaves(item)
     elif isinstance(value, str):
-        yield (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])
+        yield (value, *_quoted(value))
     else:
         yield (json.dumps(value), str(value))

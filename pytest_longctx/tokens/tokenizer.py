@@ -58,7 +58,7 @@ def load_tokenizer(contract: Contract) -> Tokenizer:
 
 def _terms(contract: Contract) -> TokenizerSection:
     if contract.tokenizer is None:
-        raise TokenizerError("the contract has no section tokenizer, which all rows but those of lengths need")
+        raise TokenizerError("the contract has no section tokenizer, which only rows of lengths do without")
     return contract.tokenizer
 
 
