@@ -20,9 +20,7 @@ MAX_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # What the schema knows and no engine does yet: refused, never ignored.
-UNSUPPORTED: dict[str, str] = {
-    "isolation": "the attention probe is not part of this release: leave the section out",
-}
+UNSUPPORTED: dict[str, str] = {}
 
 
 def load_contract(path: str | os.PathLike[str]) -> Contract:

@@ -1,4 +1,4 @@
-"""The probe as a contract asks for it: its model, its collator, its call; one run an attention implementation."""
+"""The probe as a contract asks for it: its model, its collator, its call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Probes:
     """Results by attention implementation, made at the first question.
 
     Args:
-        collate: the collator of the contract's packer or trainer, from packed rows to a batch.
+        make_batch: from samples to the batch that the contract's packer and collator, or its trainer, make.
         folder: where the model would lie if the contract names a folder.
         pad_token_id, vocabulary_size: the tokenizer's.
     """
@@ -34,12 +34,12 @@ class Probes:
     def __init__(
         self,
         terms: IsolationSection,
-        collate: Callable[[list[dict[str, Any]]], Mapping[str, Any]],
+        make_batch: Callable[[list[Mapping[str, Any]]], Mapping[str, Any]],
         folder: Path,
         pad_token_id: int,
         vocabulary_size: int,
     ) -> None:
-        self._terms, self._collate = terms, collate
+        self._terms, self._make_batch = terms, make_batch
         name = str(folder) if folder.is_dir() else terms.model
         size = TINY_VOCABULARY if pad_token_id < TINY_VOCABULARY else vocabulary_size
         self._model = ModelTerms(name, size, terms.weights, terms.revision)
@@ -66,7 +66,6 @@ class Probes:
         return self._results[attention]
 
     def _batch(self, segments: list[IdArray]) -> Mapping[str, Any]:
-        """One packed row of these samples, through the contract's own collator; all tokens are targets."""
-        ids = np.concatenate(segments).astype(np.int64)
-        row = {"input_ids": ids, "labels": ids.copy(), "seq_lengths": [len(segment) for segment in segments]}
-        return self._collate([row])
+        """These samples as the contract's own collator gives them; all tokens are targets."""
+        ids = [segment.astype(np.int64) for segment in segments]
+        return self._make_batch([{"input_ids": sample, "labels": sample.copy()} for sample in ids])

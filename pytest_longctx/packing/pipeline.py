@@ -15,7 +15,7 @@ from pytest_longctx.packing.admitted import Admitted
 from pytest_longctx.packing.audit import Audit, Delivery, Expected, audit, grouped
 from pytest_longctx.packing.batch import read_row
 from pytest_longctx.packing.collators import SHIPPED, build_collator
-from pytest_longctx.packing.packers import shipped_packers
+from pytest_longctx.packing.packers import joined, shipped_packers
 from pytest_longctx.packing.trainers import TRAINERS, TrainerRequest
 
 if TYPE_CHECKING:
@@ -37,11 +37,13 @@ class Pipeline:
     """What delivers, its name in messages, and what it should deliver.
 
     `window` is the trainer's own limit in tokens; None where the contract's capacity is handed to the packer.
+    `make_batch` gives the batch of some samples packed together, as the isolation probe asks for it.
     """
 
     maker: str
     expected: Expected
     deliver: Callable[[], Iterable[Delivery]]
+    make_batch: Callable[[list[Mapping[str, Any]]], Mapping[str, Any]]
     window: Callable[[], int | None] = lambda: None
 
     def audit(self, samples: Samples) -> Audit:
@@ -92,7 +94,13 @@ def build_pipeline(
         maker = f"{terms.packer.name} + {terms.collator.name}"
         names = (terms.packer.name, terms.collator.name)
         parts = (packer, collate, admitted, capacity, terms.batch_size, names)
-        return Pipeline(maker, expected, lambda: packed_deliveries(*parts))
+        apart = terms.packer.name == "none"
+        return Pipeline(
+            maker,
+            expected,
+            lambda: packed_deliveries(*parts),
+            lambda rows: _collated(collate, batch_rows(rows, apart=apart), names[1]),
+        )
     adapter = _named("trainer", terms.trainer.name, {**TRAINERS, **extensions.trainers})
     trainer = adapter(
         TrainerRequest(
@@ -107,7 +115,14 @@ def build_pipeline(
             collate=collate,
         )
     )
-    return Pipeline(trainer.maker, expected, trainer.deliver, trainer.window)
+    return Pipeline(trainer.maker, expected, trainer.deliver, trainer.make_batch, trainer.window)
+
+
+def batch_rows(samples: list[Mapping[str, Any]], *, apart: bool) -> list[dict[str, Any]]:
+    """Samples as the rows of one batch: each its own, or all of them one packed row."""
+    if apart:
+        return [dict(joined(samples, [place])) for place in range(len(samples))]
+    return [dict(joined(samples, range(len(samples))))]
 
 
 def _pad_token_id(tokenizer: Tokenizer) -> int:
@@ -164,4 +179,7 @@ def _collated(collate: Callable[..., Any], rows: list[dict[str, Any]], name: str
     # A collator under test may raise anything.
     except Exception as error:
         raise PackingError(f"collator {name} raised {type(error).__name__}: {error}") from error
+    if not isinstance(batch, Mapping):
+        found = type(batch).__name__
+        raise PackingError(f"collator {name} gave a {found}, expected a mapping with input_ids and labels")
     return batch

@@ -16,6 +16,7 @@ from pytest_longctx.packing.admitted import Admitted
 from pytest_longctx.packing.arrow import arrow_rows, write_arrow, write_rows
 from pytest_longctx.packing.audit import Delivery, grouped
 from pytest_longctx.packing.batch import read_row
+from pytest_longctx.packing.packers import joined
 from pytest_longctx.packing.trainer_rows import trainer_dataset
 from pytest_longctx.packing.undisturbed import undisturbed
 
@@ -102,6 +103,21 @@ class _OnCpu:
         """The trainer's own limit in tokens, None where it has none."""
         return None
 
+    def make_batch(self, samples: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+        """What the trainer's collator makes of samples that it packed together, or of unpacked ones."""
+        rows = (
+            [joined(samples, range(len(samples)))]
+            if self.packs()
+            else [joined([row], [0]) for row in samples]
+        )
+        with undisturbed():
+            batch: Mapping[str, Any] = self.trainer.data_collator([dict(row) for row in rows])
+        return batch
+
+    def packs(self) -> bool:
+        """Whether its rows hold several samples."""
+        return self.request.terms.packer.name != "none"
+
     def arguments(self, **fixed: Any) -> dict[str, Any]:
         """The user's settings, on CPU, quiet, and in the temporary folder."""
         own = {
@@ -157,6 +173,10 @@ class TrlSft(_OnCpu):
         file = Path(self.folder, "samples.arrow")
         write_arrow(Admitted(self.request.samples, self.request.planned), file)
         return datasets.Dataset.from_file(str(file))
+
+    def packs(self) -> bool:
+        """SFTConfig's packing."""
+        return bool(self.trainer.args.packing)
 
     def window(self) -> int | None:
         """SFTConfig's max_length."""
