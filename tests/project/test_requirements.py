@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NOT_TESTED_WITH = {"mypy", "ruff", "types-pyyaml", "matplotlib", "ray"}
+NOT_TESTED_WITH = {"mypy", "ruff", "types-pyyaml", "ray"}
 
 
 def pins(name: str) -> dict[str, str]:
@@ -39,7 +39,7 @@ def test_constraints_name_every_dependency_of_the_dev_extra() -> None:
     missing = {name.replace("_", "-") for name in lower_bounds()} - {
         name.replace("_", "-") for name in pins("constraints.txt")
     }
-    assert missing == {"matplotlib", "ray"}  # not part of the dev extra
+    assert missing == {"ray"}  # not part of the dev extra
 
 
 def test_torch_is_pinned_without_a_local_part() -> None:
