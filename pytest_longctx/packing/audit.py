@@ -36,7 +36,7 @@ class Expected:
 
     lengths: int64[n], tokens of each sample, 0 for samples that should not come. fed: bool[n], samples that
     the pipeline was given. capacity in tokens; batch_size in packed rows. vocabulary and row_stride bound
-    `index_range`; pad_token_id is what rows are padded with, where that is known.
+    `index_range`; pad_token_id is what rows are padded with.
     """
 
     lengths: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Expected:
     batch_size: int = 1
     vocabulary: int | None = None
     row_stride: int | None = None
-    pad_token_id: int | None = None
+    pad_token_id: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Pass:
         first = self.batch_rows if delivery.rows is None else self.result.rows
         if delivery.rows is not None:
             self._rows(delivery.rows, apart=delivery.batch is None)
-        if delivery.batch is None:
+        if delivery.batch is None and delivery.rows is not None:
             return
         view = self.viewer.view(read_batch(delivery.batch, self.maker), delivery.rows, first)
         if delivery.rows is None and not self.result.rows_seen:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.ledger import Samples
 
     Ints = NDArray[np.int64]
+    Choose = Callable[[int, Ints, Ints, Ints], Ints]
 
 BLOCK_TOKENS = 1 << 20
 UNKNOWN = -1
@@ -69,6 +70,7 @@ class SampleIndex:
         ]
         self._whole_lengths = np.unique(lengths[lengths > 0])
         self._unordered: _Multiset | None = None
+        self._differ: dict[int, bool] = {}
 
     def _table(self, lengths: Ints, chosen: NDArray[np.bool_], function: Callable[..., Hashes]) -> _Multiset:
         """The first tokens of the chosen samples; hashed block by block so that memory stays bounded."""
@@ -84,6 +86,18 @@ class SampleIndex:
             hashes[begin:stop] = function(ids, starts[begin:stop] - base, ends[begin:stop] - base)
             begin = stop
         return _Multiset(hashes, wanted)
+
+    def labels_of(self, sample: int) -> NDArray[np.int32]:
+        """The labels of a sample behind its first, as far as it is expected."""
+        begin = int(self.samples.offsets[sample])
+        return self.samples.labels[begin + 1 : begin + int(self.lengths[sample])]
+
+    def labels_differ(self, group: int, members: Ints) -> bool:
+        """Whether samples of equal ids have other labels; found out once for each group."""
+        if group not in self._differ:
+            kinds = {self.labels_of(sample).tobytes() for sample in members.tolist()}
+            self._differ[group] = len(kinds) > 1
+        return self._differ[group]
 
     def recognise(self, prefix: Hashes, starts: Ints, ends: Ints) -> NDArray[np.bool_]:
         """bool[S], spans that are a whole or cut sample; prefix: the batch's hashes. Nothing is counted."""
@@ -103,10 +117,13 @@ class SampleIndex:
             found[missing] = table.take(hashes[missing], np.zeros_like(self.delivered))
         return found
 
-    def match(self, ids: Ints, prefix: Hashes, starts: Ints, ends: Ints) -> Pieces:
-        """Give each segment its sample and count it; of equal samples the next one that was not seen yet."""
+    def match(self, ids: Ints, labels: Ints, prefix: Hashes, starts: Ints, ends: Ints) -> Pieces:
+        """Give each segment its sample and count it; of equal samples the next one that was not seen yet.
+
+        Samples of equal ids may have other labels: then a segment is the one whose labels it has.
+        """
         hashes = span_hashes(prefix, starts, ends)
-        sample = self._exact.take(hashes, self.delivered)
+        sample = self._exact.take(hashes, self.delivered, _ByLabels(self, labels, starts, ends))
         shuffled = np.zeros(len(starts), dtype=np.bool_)
         for table, seen in self._others:
             missing = np.flatnonzero(sample == UNKNOWN)
@@ -145,6 +162,29 @@ def _exact_hashes(ids: NDArray[np.integer], starts: Ints, ends: Ints) -> Hashes:
     return span_hashes(prefix_hashes(ids), starts, ends)
 
 
+class _ByLabels:
+    """Tells samples of equal ids apart by their labels, where these differ; the first label may be masked."""
+
+    def __init__(self, index: SampleIndex, labels: Ints, starts: Ints, ends: Ints) -> None:
+        self.index, self.labels, self.starts, self.ends = index, labels, starts, ends
+
+    def __call__(self, group: int, segments: Ints, fresh: Ints, members: Ints) -> Ints:
+        """The fresh samples in the order in which the segments get them."""
+        if not self.index.labels_differ(group, members):
+            return fresh
+        left = fresh.tolist()
+        ordered = [self._pick(segment, left) for segment in segments.tolist() if left]
+        return np.array([*ordered, *left], dtype=np.int64)
+
+    def _pick(self, segment: int, left: list[int]) -> int:
+        """Take the sample out of those left whose labels the segment has, else the first."""
+        found = self.labels[self.starts[segment] + 1 : self.ends[segment]]
+        same = (sample for sample in left if np.array_equal(self.index.labels_of(sample), found))
+        sample = next(same, left[0])
+        left.remove(sample)
+        return sample
+
+
 class _Multiset:
     """Hashes to samples, where several samples may have one hash."""
 
@@ -174,34 +214,33 @@ class _Multiset:
         fresh = members[delivered[members] == 0]
         return int(fresh[0] if fresh.size else members[-1])
 
-    def take(self, hashes: Hashes, delivered: Ints) -> Ints:
+    def take(self, hashes: Hashes, delivered: Ints, choose: Choose | None = None) -> Ints:
         """A sample per hash, int64[S]; counts it in `delivered`. UNKNOWN where no sample has the hash.
 
-        The k-th of equal segments gets the k-th of equal samples; what is left over counts as a repetition of
-        the last one.
+        Of equal samples the next one that was not seen yet is taken, the last one again when all were.
+
+        Args:
+            choose: of several samples with one hash, which one a segment rather is.
         """
         taken = np.full(len(hashes), UNKNOWN, dtype=np.int64)
         group, held = self._group(hashes)
         if not held.any():
             return taken
-        group = group[held]
-        order = np.argsort(group, kind="stable")
-        sorted_group = group[order]
-        begins = np.flatnonzero(np.diff(sorted_group, prepend=-1) != 0)
-        sizes = np.diff(np.append(begins, len(sorted_group)))
-        seen = self._seen(sorted_group[begins], delivered)
-        rank = np.arange(len(sorted_group)) + np.repeat(seen - begins, sizes)
-        rank = np.minimum(rank, self.count[sorted_group] - 1)
-        found = np.empty(len(group), dtype=np.int64)
-        found[order] = self.samples[self.first[sorted_group] + rank]
-        taken[held] = found
-        np.add.at(delivered, found, 1)
+        several = held & (self.count[group] > 1)
+        for number in np.unique(group[several]).tolist():
+            segments = np.flatnonzero(several & (group == number))
+            taken[segments] = self._give_out(number, segments, delivered, choose)
+        alone = held & ~several
+        taken[alone] = self.samples[self.first[group[alone]]]
+        np.add.at(delivered, taken[alone], 1)
         return taken
 
-    def _seen(self, groups: Ints, delivered: Ints) -> Ints:
-        """How many samples of each group were delivered already; they are given out in order."""
-        many = self.count[groups] > 1
-        seen = (delivered[self.samples[self.first[groups]]] > 0).astype(np.int64)
-        for place in np.flatnonzero(many).tolist():
-            seen[place] = int((delivered[self._members(int(groups[place]))] > 0).sum())
-        return seen
+    def _give_out(self, group: int, segments: Ints, delivered: Ints, choose: Choose | None) -> Ints:
+        """Samples of one hash for segments of this hash; counts them."""
+        members = self._members(group)
+        fresh = members[delivered[members] == 0]
+        if choose is not None:
+            fresh = choose(group, segments, fresh, members)
+        given = np.concatenate([fresh, np.full(len(segments), members[-1])])[: len(segments)]
+        np.add.at(delivered, given, 1)
+        return given

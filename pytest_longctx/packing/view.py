@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -145,7 +144,7 @@ def ranges(start: Ints, end: Ints, chosen: NDArray[np.bool_]) -> Ints:
 class Viewer:
     """Finds the true segments of one batch after the other."""
 
-    def __init__(self, samples: Samples, index: SampleIndex, pad_token_id: int | None = None) -> None:
+    def __init__(self, samples: Samples, index: SampleIndex, pad_token_id: int = 0) -> None:
         self.samples, self.index, self.pad_token_id = samples, index, pad_token_id
         self._fragments: Fragments | None = None
 
@@ -160,27 +159,37 @@ class Viewer:
         """
         found = layouts(batch)
         prefix = prefix_hashes(batch.ids.ravel())
-        best, most = None, -1
-        for layout in chain(found, _guesses(batch, packed)):
-            if (recognised := self._recognised(prefix, layout)) > most:
-                best, most = layout, recognised
-            if most == batch.ids.size:
-                break
+        best = self._best(prefix, found)
+        if best is None or not self._complete(prefix, best):
+            best = self._best(prefix, [*found, *_guesses(batch, packed)])
         pieces = self._pieces(batch, prefix, cast("Layout", best))
         return View(batch, self.samples, pieces, found, _row_edges(batch, packed), first_row)
+
+    def _best(self, prefix: Hashes, found: list[Layout]) -> Layout | None:
+        """The layout that names nothing but samples, and most of them; else the one that names most."""
+        scores = [(self._complete(prefix, layout), self._recognised(prefix, layout)) for layout in found]
+        return found[scores.index(max(scores))] if found else None
 
     def _recognised(self, prefix: Hashes, layout: Layout) -> int:
         starts, ends = layout.flat
         known = self.index.recognise(prefix, starts, ends)
         return int((ends - starts)[known].sum())
 
+    def _complete(self, prefix: Hashes, layout: Layout) -> bool:
+        starts, ends = layout.flat
+        return len(starts) > 0 and self._recognised(prefix, layout) == int((ends - starts).sum())
+
     def _pieces(self, batch: Batch, prefix: Hashes, layout: Layout) -> Pieces:
-        pieces = self.index.match(batch.ids.ravel(), prefix, *layout.flat)
+        ids = batch.ids.ravel()
+        pieces = self.index.match(ids, batch.labels.ravel(), prefix, *layout.flat)
         unknown = pieces.sample == UNKNOWN
-        if not unknown.any():
+        regions = _regions(pieces.start[unknown], pieces.end[unknown], batch.width)
+        regions += [
+            (start, end) for start, end in _gaps(pieces, batch) if (ids[start:end] != self.pad_token_id).any()
+        ]
+        if not regions:
             return pieces
         edge = _edges(batch.ids, self.pad_token_id)
-        regions = _regions(pieces.start[unknown], pieces.end[unknown], batch.width)
         return _merge(
             pieces, [piece for region in regions for piece in self._take_apart(batch, *region, edge)]
         )
@@ -212,20 +221,32 @@ def _row_edges(batch: Batch, packed: Sequence[PackedRow] | None) -> Ints:
     return edges
 
 
+def _gaps(pieces: Pieces, batch: Batch) -> Iterator[tuple[int, int]]:
+    """What no segment names, row by row."""
+    starts, ends = np.append(0, pieces.end), np.append(pieces.start, batch.ids.size)
+    for gap in np.flatnonzero(starts < ends).tolist():
+        start, end = int(starts[gap]), int(ends[gap])
+        while start < end:
+            stop = min(end, (start // batch.width + 1) * batch.width)
+            yield start, stop
+            start = stop
+
+
 def _regions(start: Ints, end: Ints, width: int) -> list[tuple[int, int]]:
     """Unknown segments that touch within a row, joined: the border between them may itself be wrong."""
     joined = (start[1:] == end[:-1]) & (start[1:] % width != 0)
+    if not start.size:
+        return []
     first = start[np.append(True, ~joined)]
     last = end[np.append(~joined, True)]
     return list(zip(first.tolist(), last.tolist(), strict=True))
 
 
-def _edges(ids: Ints, pad_token_id: int | None) -> NDArray[np.bool_]:
-    """bool[B*T], the runs of the padding id (or of any one id) at the start and the end of each row."""
-    tail = ids == (ids[:, -1:] if pad_token_id is None else pad_token_id)
-    head = ids == (ids[:, :1] if pad_token_id is None else pad_token_id)
-    tail = np.minimum.accumulate(tail[:, ::-1], axis=1)[:, ::-1]
-    head = np.minimum.accumulate(head, axis=1)
+def _edges(ids: Ints, pad_token_id: int) -> NDArray[np.bool_]:
+    """bool[B*T], the runs of the padding id at the start and the end of each row."""
+    padding = ids == pad_token_id
+    tail = np.minimum.accumulate(padding[:, ::-1], axis=1)[:, ::-1]
+    head = np.minimum.accumulate(padding, axis=1)
     return (tail | head).ravel()
 
 

@@ -46,7 +46,7 @@ class Case:
     rows: Sequence[Mapping[str, Any]]
     capacity: int = CAPACITY
     lengths: Sequence[int] | None = None
-    pad_token_id: int | None = None
+    pad_token_id: int = PAD
     vocabulary: int | None = None
     batch_size: int = 1
     names: Sequence[str] = field(default=())
@@ -87,12 +87,10 @@ _ROWS = [conversation(number if number < 14 else 13, size) for number, size in e
 _ROWS[-1] = _ROWS[-2]
 _LENGTHS = [24 if size == 30 else 0 if size == 40 else size for size in _SIZES]
 
-EXAMPLE = Case(_ROWS, lengths=_LENGTHS, pad_token_id=PAD, vocabulary=VOCABULARY)
+EXAMPLE = Case(_ROWS, lengths=_LENGTHS, vocabulary=VOCABULARY)
 """Fifteen samples: one that the window cuts, one that it rejects, two that are equal."""
 
-WITH_ONE_TOKEN = Case(
-    [*_ROWS, conversation(90, 1)], lengths=[*_LENGTHS, 1], pad_token_id=PAD, vocabulary=VOCABULARY
-)
+WITH_ONE_TOKEN = Case([*_ROWS, conversation(90, 1)], lengths=[*_LENGTHS, 1], vocabulary=VOCABULARY)
 """The same with a sample of one token, which no row may hold alone, since nothing is predicted in it."""
 
 
