@@ -83,6 +83,8 @@ def turns(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     if sample.draft is None:
         yield from _tokenized_turns(inspector, sample)
         return
+    if not sample.answer.any():  # `present` tells that
+        return
     counts = answer_counts(sample)
     wanted = supervised_messages(inspector, sample.conversation) & counts.keys()
     if wanted != {message for message, count in counts.items() if count}:

@@ -58,7 +58,7 @@ def locate(
     """
     answers = sum(message.get("role") == "assistant" for message in messages)
     groups = _one_a_message(text, blocks, answers)
-    finder = _Finder(text, groups or blocks, leads, in_pairs=groups is not None)
+    finder = _Finder(text, groups or blocks, leads, answers)
     lost = []
     for index, message in enumerate(messages):
         role = str(message.get("role"))
@@ -113,10 +113,10 @@ class _Finder:
         text: str,
         blocks: Sequence[Span],
         leads: Mapping[str, tuple[str, ...]],
-        *,
-        in_pairs: bool,
+        answers: int,
     ) -> None:
-        self.text, self.blocks, self.leads, self.in_pairs = text, blocks, leads, in_pairs
+        self.text, self.blocks, self.leads = text, blocks, leads
+        self.in_pairs, self.some_outside = len(blocks) == answers, len(blocks) < answers
         self.block = self.cursor = self.inner = 0
         self.used: list[int] = []
         self.pieces: list[Piece] = []
@@ -125,12 +125,16 @@ class _Finder:
         self.pieces.append(Piece(start, start + len(form), message, role))
         return start + len(form)
 
+    def _limit(self) -> int:
+        """Where the next block starts."""
+        return self.blocks[self.block][0] if self.block < len(self.blocks) else len(self.text)
+
     def prompt(self, forms: Sequence[str], message: int, role: str, key: str) -> bool:
         """Place a text in front of the next block; behind it only where its lead stands as well.
 
         A text that stands behind the next block (a system prompt in the last turn) does not move the cursor.
         """
-        limit = self.blocks[self.block][0] if self.block < len(self.blocks) else len(self.text)
+        limit = self._limit()
         for form in _spellings(forms):
             start = self._led(form, key, self.cursor, limit)
             if start < 0:
@@ -148,6 +152,8 @@ class _Finder:
         """Place a text in the message's own block, or where that is not known in the next that has it."""
         last = self.block + 1 if self.in_pairs else len(self.blocks)
         for form in _spellings(forms):
+            if self.some_outside and self._outside(form, message, role, key):
+                return True
             for number in range(self.block, last):
                 start = self._in_block(form, key, *self.blocks[number])
                 if start >= 0:
@@ -155,6 +161,13 @@ class _Finder:
                     self.used.append(number)
                     return True
         return False
+
+    def _outside(self, form: str, message: int, role: str, key: str) -> bool:
+        """Place an answer that stands behind its header, but in front of the next block."""
+        start = self._led(form, key, self.cursor, self._limit())
+        if start >= 0:
+            self.cursor = self._add(start, form, message, role)
+        return start >= 0
 
     def _in_block(self, form: str, key: str, start: int, end: int) -> int:
         onward = max(start, self.inner)

@@ -1,14 +1,14 @@
 """An independent, slow reference of where a template puts generation blocks and texts.
 
-Generation blocks are found by rendering marks around their bodies, where transformers counts characters while it
-renders. Texts are found by rendering with marks inside them, one text at a time.
+Generation blocks are found by rendering marks around their bodies, where transformers counts characters while
+it renders. Texts are found by rendering with marks inside them, one text at a time.
 """
 
 from __future__ import annotations
 
 import copy
-from datetime import datetime
 import json
+from datetime import datetime
 from typing import Any
 
 import jinja2

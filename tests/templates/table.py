@@ -35,7 +35,8 @@ TABLE = {
     "deepseek_r1_distill_training": of(
         "439ca50e",
         "parts tool_call_content_null",
-        "unknown_role reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last arguments_as_text",
+        "unknown_role reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls "
+        "tool_call_last arguments_as_text",
     ),
     "deepseekv3_training": of(
         "aadb4942",
@@ -54,7 +55,8 @@ TABLE = {
     ),
     "gemma_training": of(
         "f825de9a",
-        "system system_several_turns tools_system tool_call tool_call_with_text two_tool_calls tool_call_content_null arguments_as_text",
+        "system system_several_turns tools_system tool_call tool_call_with_text two_tool_calls "
+        "tool_call_content_null arguments_as_text",
         "reasoning reasoning_twice tool_call_last",
     ),
     "glm4moe_training": of(
@@ -69,13 +71,17 @@ TABLE = {
     ),
     "idefics3_training": of(
         "b3d23022",
-        "empty_answer empty_user empty_earlier_answer tool_call two_tool_calls tool_call_last tool_call_content_null arguments_as_text",
-        "one_turn system several_turns system_several_turns last_turn_user emoji right_to_left long_word white_space one_letter same_texts markup unknown_role reasoning reasoning_twice think_in_content tools_unused tools_system tool_call_with_text tool_calls_null",
+        "empty_answer empty_user empty_earlier_answer tool_call two_tool_calls tool_call_last "
+        "tool_call_content_null arguments_as_text",
+        "one_turn system several_turns system_several_turns last_turn_user emoji right_to_left "
+        "long_word white_space one_letter same_texts markup unknown_role reasoning reasoning_twice "
+        "think_in_content tools_unused tools_system tool_call_with_text tool_calls_null",
     ),
     "lfm2_training": of(
         "fc29163f",
         "tool_call_content_null",
-        "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last arguments_as_text",
+        "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last "
+        "arguments_as_text",
     ),
     "lfm2_v2_training": of(
         "fd9c5f7c",
@@ -85,11 +91,16 @@ TABLE = {
     "llama3_training": of(
         "9dce981e",
         "",
-        "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last tool_call_content_null arguments_as_text",
+        "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last "
+        "tool_call_content_null arguments_as_text",
     ),
     "llava_next_training": of(
         "27c0b73c",
-        "one_turn system several_turns system_several_turns last_turn_user empty_answer empty_user empty_earlier_answer emoji right_to_left long_word white_space one_letter same_texts markup unknown_role reasoning reasoning_twice think_in_content tools_unused tools_system tool_call tool_call_with_text two_tool_calls tool_call_last tool_calls_null tool_call_content_null arguments_as_text",
+        "one_turn system several_turns system_several_turns last_turn_user empty_answer empty_user "
+        "empty_earlier_answer emoji right_to_left long_word white_space one_letter same_texts "
+        "markup unknown_role reasoning reasoning_twice think_in_content tools_unused tools_system "
+        "tool_call tool_call_with_text two_tool_calls tool_call_last tool_calls_null "
+        "tool_call_content_null arguments_as_text",
         "",
     ),
     "muse_glimmer_training": of(
@@ -120,12 +131,14 @@ TABLE = {
     "phi3_5_training": of(
         "a76a9651",
         "parts tool_call_content_null",
-        "unknown_role reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last arguments_as_text",
+        "unknown_role reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls "
+        "tool_call_last arguments_as_text",
     ),
     "phi3_training": of(
         "f00b774c",
         "parts tool_call_content_null",
-        "unknown_role reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last arguments_as_text",
+        "unknown_role reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls "
+        "tool_call_last arguments_as_text",
     ),
     "qwen2_5_training": of(
         "0cd86fb8",
@@ -135,7 +148,8 @@ TABLE = {
     "qwen2_5_vl_training": of(
         "31c85932",
         "",
-        "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last tool_call_content_null arguments_as_text",
+        "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last "
+        "tool_call_content_null arguments_as_text",
     ),
     "qwen3_5_nothink_training": of(
         "f32fe3e2",
@@ -174,8 +188,11 @@ TABLE = {
     ),
     "smolvlm_training": of(
         "7bdde450",
-        "empty_answer empty_user empty_earlier_answer tool_call two_tool_calls tool_call_last tool_call_content_null arguments_as_text",
-        "one_turn system several_turns system_several_turns last_turn_user emoji right_to_left long_word white_space one_letter same_texts markup unknown_role reasoning reasoning_twice think_in_content tools_unused tools_system tool_call_with_text tool_calls_null",
+        "empty_answer empty_user empty_earlier_answer tool_call two_tool_calls tool_call_last "
+        "tool_call_content_null arguments_as_text",
+        "one_turn system several_turns system_several_turns last_turn_user emoji right_to_left "
+        "long_word white_space one_letter same_texts markup unknown_role reasoning reasoning_twice "
+        "think_in_content tools_unused tools_system tool_call_with_text tool_calls_null",
     ),
 }
 

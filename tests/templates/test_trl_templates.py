@@ -82,8 +82,8 @@ def test_spans_equal_the_reference(tokenizer):
 def assert_same_spans(sample, blocks, name):
     """Our labels, the reference's blocks, and the mask of transformers name the same tokens.
 
-    They do so for every template of TRL 1.16: none writes its blocks into a macro or a captured variable, where
-    transformers would count from a wrong place.
+    They do so for every template of TRL 1.16: none writes its blocks into a macro or a captured variable,
+    where transformers would count from a wrong place.
     """
     covered = np.zeros(len(sample.draft.text), dtype=bool)
     for start, end in blocks:

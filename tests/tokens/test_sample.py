@@ -119,7 +119,7 @@ def test_answers_in_the_prompt_are_not_supervised():
 def test_messages_of_a_plain_template_need_generation_blocks_unless_the_completion_is_wanted():
     plain = characters(PLAIN)
     assert sample_of(COMPLETION, plain, turns="completion").turns.tolist() == [[21, 25]]
-    with pytest.raises(TokenizerError, match="or set supervision.turns: completion"):
+    with pytest.raises(TokenizerError, match=r"or set supervision\.turns: completion"):
         sample_of(COMPLETION, plain)
 
 

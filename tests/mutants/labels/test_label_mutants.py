@@ -1,0 +1,91 @@
+"""Each mutant of template, tokenizer, rows or labels fails the checks that are there for it, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutants.labels import data
+from tests.mutants.labels.contracts import Case, backend, completions, rows
+from tests.mutants.labels.templates import TEMPLATES
+
+
+def failed(case):
+    return {check for check, outcome in case.outcomes().items() if outcome == "failed"}
+
+
+@pytest.mark.parametrize("make", [rows, completions, data.tokens])
+def test_sound_rows_pass_every_check(tmp_path, make):
+    assert Case(tmp_path).write(make()).outcomes() == {}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_that(tmp_path, name):
+    template, values, expected = TEMPLATES[name]
+    assert failed(Case(tmp_path, template).write(values)) == expected
+
+
+@pytest.mark.parametrize("name", data.ROWS)
+def test_rows_with(tmp_path, name):
+    values, expected, settings = data.ROWS[name]
+    assert failed(Case(tmp_path, **settings).write(values)) == expected
+
+
+@pytest.mark.parametrize("name", data.LABELS)
+def test_labels(tmp_path, name):
+    change, expected = data.LABELS[name]
+    assert failed(Case(tmp_path).write(data.with_labels(change))) == expected
+
+
+@pytest.mark.parametrize("name", data.TOKENIZERS)
+def test_a_tokenizer_that(tmp_path, name):
+    change, values, expected = data.TOKENIZERS[name]
+    tokenizer = data.changed_tokenizer(change)(tmp_path / "made")
+    assert failed(Case(tmp_path, tokenizer=tokenizer).write(values)) == expected
+
+
+def beginning(tokenizer):
+    tokenizer.bos_token = "<|im_start|>"
+    return tokenizer
+
+
+def test_a_template_that_writes_bos_twice(tmp_path):
+    tokenizer = backend()
+    tokenizer.add_special_tokens({"bos_token": "<s>"})
+    template = "{{- bos_token + bos_token -}}" + Case(tmp_path).folder.joinpath("chat.jinja").read_text(
+        "utf-8"
+    )
+    assert failed(Case(tmp_path, template, tokenizer).write(rows())) == {"tokenizer::single_bos"}
+
+
+def test_a_tokenizer_that_adds_bos_to_a_text_that_has_it(tmp_path):
+    tokenizer = data.changed_tokenizer(data.around(("<|im_start|>",), ()))(tmp_path / "made")
+    case = Case(tmp_path, tokenizer=beginning(tokenizer))
+    case.write([{"uid": "text", "text": "<|im_start|>Paris lies in France."}])
+    assert failed(case) == {"tokenizer::single_bos"}
+
+
+def test_a_template_without_the_bos_that_the_tokenizer_adds(tmp_path):
+    tokenizer = data.changed_tokenizer(data.around(("<|endoftext|>",), ()))(tmp_path / "made")
+    tokenizer.bos_token = "<|endoftext|>"
+    assert failed(Case(tmp_path, tokenizer=tokenizer).write(rows())) == {"tokenizer::single_bos"}
+
+
+def test_a_later_file_with_a_content_that_is_a_list(tmp_path):
+    """load_dataset casts them to the first file's type: JSON text in place of the answer."""
+    pytest.importorskip("datasets", reason="datasets is not installed")
+    later = rows()[1:2]
+    later[0]["uid"] = "parts"
+    later[0]["messages"][0]["content"] = [{"type": "text", "text": "Say hello."}]
+    case = Case(tmp_path).write(rows()[:2], "a.jsonl").write(later, "b.jsonl")
+    assert failed(case) == {"dataset::arrow_round_trip"}
+
+
+def test_a_fingerprint_of_another_template(tmp_path):
+    case = Case(tmp_path).write(rows())
+    case.contract["tokenizer"]["fingerprint"] = f"sha256:{'0' * 64}"
+    assert failed(case) == {"tokenizer::pinned"}
+
+
+def test_weights_that_the_contract_does_not_name_are_a_warning(tmp_path):
+    case = Case(tmp_path).write(data.with_weights(0, 0, 0, 0, 1))
+    assert case.outcomes() == {"supervision::message_weight": "warned"}
