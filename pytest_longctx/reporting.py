@@ -75,6 +75,10 @@ class Reporting:
         if "longctx" in item.keywords:
             _waive(item)
 
+    def _is_wanted(self) -> bool:
+        """Whether anybody reads the report: an option, or a hook."""
+        return self.asked or bool(self.config.hook.pytest_longctx_report.get_hookimpls())
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
         """Complete a check's record, or make the record of a check without a verdict."""
@@ -86,7 +90,7 @@ class Reporting:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """With the last item of a contract in this process goes the summary of its evidence."""
-        if (self.asked or self.on_github) and "longctx" in item.keywords:
+        if self._is_wanted() and "longctx" in item.keywords:
             _attach(item, nextitem, self.paths().ledger)
 
     @pytest.hookimpl(tryfirst=True)
@@ -124,10 +128,12 @@ class Reporting:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write, in the controller only; a file not written and a value worse than main's fail the run."""
-        if hasattr(self.config, "workerinput") or not (self.asked or (self.on_github and self.records)):
+        wanted = self._is_wanted() or (self.on_github and self.records)
+        if hasattr(self.config, "workerinput") or not wanted:
             return
         whole = session.exitstatus in _ENDED and not (session.shouldfail or session.shouldstop)
         self.written = self._write(complete=whole)
+        self.config.hook.pytest_longctx_report(report=self.written.report)
         if self.written.failed and session.exitstatus in _ENDED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_longctx.lengths import LengthHistogram
 from pytest_longctx.report.offenders import offenders
+from pytest_longctx.report.record import finite
 from pytest_longctx.report.what_if import window_summary
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 BINS = 48
 LIBRARIES = ("pytest", "transformers", "tokenizers", "trl", "torch", "datasets", "numpy", "pyarrow")
 MOST_SLICES = 200
+SCORES = ("long_context_score", "short_context_score")
 
 
 def summarize(evidence: Evidence) -> dict[str, Any]:
@@ -212,10 +214,29 @@ def _planned(over: NDArray[np.bool_], kept: Int64Array, supervised: int) -> dict
     }
 
 
+def _curriculum(evidence: Evidence) -> dict[str, Any] | None:
+    """The scores of all stages, where every stage has both."""
+    stages = [
+        {
+            "name": stage.name,
+            "target_context_len": stage.target_context_len,
+            **{score: _number(stage.metrics.get(score)) for score in SCORES},
+        }
+        for stage in evidence.stages
+    ]
+    known = all(stage[score] is not None for stage in stages for score in SCORES)
+    return {"stages": stages} if known and stages else None
+
+
+def _number(value: Any) -> float | None:
+    return None if isinstance(value, bool) or not isinstance(value, int | float) else finite(float(value))
+
+
 PARTS: tuple[tuple[str, str, Callable[[Evidence], Any]], ...] = (
     ("ledger", "measured", _ledger),
     ("lengths", "measured", _lengths),
     ("window", "plan", window_summary),
     ("packing", "audit", _packing),
     ("slices", "measured", _slices),
+    ("curriculum", "stages", _curriculum),
 )

@@ -135,3 +135,24 @@ def test_what_two_workers_saw():
         "offenders": {"a": 1, "b": 2},
         "provenance": {"dataset": {"rows": 1}, "packing": "ffd"},
     }
+
+
+def stage(name, window, **metrics):
+    return SimpleNamespace(name=name, target_context_len=window, metrics=metrics)
+
+
+def test_the_stages_of_a_curriculum(evidence):
+    first = stage("base", None, long_context_score=0.4, short_context_score=1, loss_finite=True)
+    evidence.stages = [first, stage("8k", 8192, long_context_score=0.5, short_context_score=0.9)]
+    assert summarize(evidence)["curriculum"]["stages"][0] == {
+        "name": "base",
+        "target_context_len": None,
+        "long_context_score": 0.4,
+        "short_context_score": 1.0,
+    }
+
+
+@pytest.mark.parametrize("score", [None, True, "0.5", float("nan")])
+def test_a_score_that_is_no_number_leaves_the_picture_out(evidence, score):
+    evidence.stages = [stage("base", 8, long_context_score=0.4, short_context_score=score)]
+    assert summarize(evidence)["curriculum"] is None

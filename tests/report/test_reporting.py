@@ -146,6 +146,19 @@ def test_a_contract_named_as_a_file(run, pytester):
     assert report(pytester)["contracts"][0]["path"] == "c.yaml"
 
 
+@pytest.mark.parametrize("xdist", OFTEN)
+def test_the_hook_sees_the_report_once(run, pytester, xdist):
+    pytester.makeconftest(
+        "import pathlib\n"
+        "def pytest_longctx_report(report):\n"
+        "    with pathlib.Path('seen').open('a') as file:\n"
+        "        samples = report['contracts'][0]['evidence']['ledger']['samples']\n"
+        "        print(report['verdict'], samples, file=file)\n"
+    )
+    run(*xdist)
+    assert (pytester.path / "seen").read_text() == "passed 4\n"
+
+
 def test_a_report_that_cannot_be_written_fails_the_run(run, pytester):
     (pytester.path / "file").write_text("")
     result = run("--longctx-report=file/r.json")
