@@ -95,10 +95,13 @@ def sentence(counts: Mapping[str, int]) -> tuple[str, str]:
     """The verdict in words, the worst first: `2 of 39 checks failed`, `1 warned`."""
     total = sum(counts.values())
     told = [(counts[outcome], TROUBLE[outcome]) for outcome in TROUBLE if counts[outcome]]
-    if not told:
-        return (f"{_checks(counts['passed'])} {'holds' if counts['passed'] == 1 else 'hold'}", "")
-    (first, word), *rest = told
-    return f"{first:,} of {_checks(total)} {word}", ", ".join(f"{number:,} {other}" for number, other in rest)
+    left_out = [(counts["skipped"], "skipped")] if counts["skipped"] else []
+    if told:
+        (first, word), *rest = told
+        verdict = f"{first:,} of {_checks(total)} {word}"
+    else:
+        rest, verdict = [], f"{_checks(counts['passed'])} {'holds' if counts['passed'] == 1 else 'hold'}"
+    return verdict, ", ".join(f"{number:,} {other}" for number, other in [*rest, *left_out])
 
 
 def _checks(number: int) -> str:

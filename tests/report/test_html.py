@@ -134,6 +134,8 @@ def test_long_lists_of_rows_are_cut(report, record, drawn, no_pictures):
         ({"passed": 1234}, ("1,234 checks hold", "")),
         ({"passed": 1, "failed": 1}, ("1 of 2 checks failed", "")),
         ({"error": 2, "failed": 1, "waived": 3}, ("2 of 6 checks could not be judged", "1 failed, 3 waived")),
+        ({"passed": 2, "skipped": 1}, ("2 checks hold", "1 skipped")),
+        ({"failed": 1, "skipped": 2}, ("1 of 3 checks failed", "2 skipped")),
     ],
 )
 def test_sentences(counts, words):
