@@ -154,7 +154,7 @@ class CheckItem(pytest.Function):
         if verdict.outcome == "failed":
             raise CheckFailedError(self._text(verdict))
         if verdict.outcome == "skipped":
-            pytest.skip(verdict.headline)
+            raise pytest.skip.Exception(verdict.headline, _use_item_location=True)
         if verdict.outcome == "warned":
             self.warn(ContractWarning(self._text(verdict)))
 
