@@ -232,6 +232,18 @@ def _number(value: Any) -> float | None:
     return None if isinstance(value, bool) or not isinstance(value, int | float) else finite(float(value))
 
 
+def _gpu(evidence: Evidence) -> dict[str, Any] | None:
+    """The length curve, where one was measured: step time in ms, allocated memory in GB of 10⁹ bytes."""
+    curve = evidence.gpu_record.measurements
+    if not curve:
+        return None
+    return {
+        "lengths": [point.length for point in curve],
+        "step_ms": [1000 * point.steps.median_seconds for point in curve],
+        "peak_memory_gb": [point.peak.allocated_bytes / 1e9 for point in curve],
+    }
+
+
 PARTS: tuple[tuple[str, str, Callable[[Evidence], Any]], ...] = (
     ("ledger", "measured", _ledger),
     ("lengths", "measured", _lengths),
@@ -239,4 +251,5 @@ PARTS: tuple[tuple[str, str, Callable[[Evidence], Any]], ...] = (
     ("packing", "audit", _packing),
     ("slices", "measured", _slices),
     ("curriculum", "stages", _curriculum),
+    ("gpu", "gpu_record", _gpu),
 )

@@ -156,3 +156,15 @@ def test_the_stages_of_a_curriculum(evidence):
 def test_a_score_that_is_no_number_leaves_the_picture_out(evidence, score):
     evidence.stages = [stage("base", 8, long_context_score=0.4, short_context_score=score)]
     assert summarize(evidence)["curriculum"] is None
+
+
+def test_the_length_curve_of_a_gpu_record(evidence):
+    steps, peak = SimpleNamespace(median_seconds=0.02), SimpleNamespace(allocated_bytes=1_500_000_000)
+    point = SimpleNamespace(length=128, steps=steps, peak=peak)
+    evidence.gpu_record = SimpleNamespace(measurements=(point,))
+    assert summarize(evidence)["gpu"] == {"lengths": [128], "step_ms": [20.0], "peak_memory_gb": [1.5]}
+
+
+def test_a_plan_has_no_length_curve(evidence):
+    evidence.gpu_record = SimpleNamespace(measurements=())
+    assert summarize(evidence)["gpu"] is None
