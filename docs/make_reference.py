@@ -82,8 +82,9 @@ def checks_page() -> str:
     lines = [
         "# The checks",
         "",
-        "Made from the code by `python docs/make_reference.py`. Limits of a section are checks as well,",
-        "under their own names; see [the contract](contract.md).",
+        "Made from the code by `python docs/make_reference.py`. Each check is one test item,",
+        "`contract.yaml::section::check`, with one more level for slices, stages and kinds of attention.",
+        "A limit is a check where [the contract](contract.md) sets it. `longctx explain CHECK` prints one.",
     ]
     section = ""
     for name, entry in CATALOG.items():

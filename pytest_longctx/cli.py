@@ -6,7 +6,7 @@ import argparse
 import io
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="longctx", description="Data contracts for long-context SFT.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_init(commands)
     check = commands.add_parser("check", help="validate contracts without reading their data")
     check.add_argument("files", nargs="+", metavar="FILE", help="a contract")
     check.set_defaults(run=_check)
@@ -40,7 +41,56 @@ def _parser() -> argparse.ArgumentParser:
         help="exit with 1 when a limit was loosened or a check removed",
     )
     diff.set_defaults(run=_diff)
+    explain = commands.add_parser("explain", help="what a check looks at, why it matters, how to mend it")
+    explain.add_argument(
+        "check", metavar="CHECK", help="section::check, as in the node id, or the check alone"
+    )
+    explain.set_defaults(run=_explain)
     return parser
+
+
+def _add_init(commands: Any) -> None:
+    init = commands.add_parser("init", help="measure a dataset and write a contract that it passes")
+    init.add_argument("data", nargs="+", metavar="DATA", help="files, globs or folders with the rows")
+    init.add_argument("--tokenizer", metavar="T", help="folder, package:NAME, or org/name@COMMIT on the Hub")
+    init.add_argument(
+        "--template", metavar="FILE", help="chat template, or trl:NAME; default: the tokenizer's own"
+    )
+    init.add_argument("-o", "--output", metavar="FILE", help="the contract; default: contracts/<DATA>.yaml")
+    init.add_argument("--force", action="store_true", help="write over an existing file")
+    init.set_defaults(run=_init)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from pytest_longctx.errors import LongctxError
+    from pytest_longctx.init import Source, propose, refuse_existing, report_lines, write
+
+    try:
+        source = Source.of(arguments.data, arguments.tokenizer, arguments.template)
+        path = Path(arguments.output or f"contracts/{source.name}.yaml")
+        refuse_existing(path, force=arguments.force)
+        proposal = propose(source)
+        written = write(proposal, source, path, force=arguments.force)
+    except (LongctxError, OSError) as error:
+        print(error)
+        return 1
+    for line in report_lines(proposal, written):
+        print(line)
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from pytest_longctx.checks.explain import page
+    from pytest_longctx.errors import LongctxError
+
+    try:
+        print(page(arguments.check))
+    except LongctxError as error:
+        print(error)
+        return 1
+    return 0
 
 
 def _diff(arguments: argparse.Namespace) -> int:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pytest_longctx.checks.catalog_limits import LIMITS
+from pytest_longctx.checks.catalog_runs import RUNS
+from pytest_longctx.checks.entry import Entry
+from pytest_longctx.contract import SECTIONS
 
-
-class Entry(NamedTuple):
-    """One check in words."""
-
-    measures: str
-    matters: str
-    mend: str
-
-
-CATALOG: dict[str, Entry] = {
+_DATA: dict[str, Entry] = {
     "tokenizer::pinned": Entry(
         "That tokenizer files, template and template kwargs have the fingerprint that the contract names.",
         "A template that changes under the data changes every label, silently.",
@@ -199,4 +193,9 @@ CATALOG: dict[str, Entry] = {
         "A wrapped offset reads other memory, without an error.",
         "Shorten the row.",
     ),
+}
+
+_ALL = {**_DATA, **LIMITS, **RUNS}
+CATALOG: dict[str, Entry] = {
+    name: entry for section in SECTIONS for name, entry in _ALL.items() if name.startswith(f"{section}::")
 }
