@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import TokenizerError
 from pytest_longctx.tokens.align import joined, mark, monotone, token_spans
+from pytest_longctx.tokens.deadline import in_time
 from pytest_longctx.tokens.locate import Located, Piece, locate
 from pytest_longctx.tokens.marker import marked_spans
 from pytest_longctx.tokens.template import RenderError, no_generation
@@ -87,7 +89,8 @@ class Sampler:
 
     def plain_ids(self, text: str) -> NDArray[np.int32]:
         """int32[n], the ids of a text without special tokens around it."""
-        return np.asarray(self.encoder.encode(text, add_special_tokens=False).ids, dtype=np.int32)
+        encoding = in_time(lambda: self.encoder.encode(text, add_special_tokens=False), len(text))
+        return np.asarray(encoding.ids, dtype=np.int32)
 
     def samples(self, conversations: Iterable[Conversation]) -> Iterator[Sample | RowProblem]:
         """A block of conversations of any shape with tokens, each as a sample or what is wrong with it.
@@ -107,9 +110,9 @@ class Sampler:
         found: list[Any] = [None] * len(texts)
         for special in (False, True):
             places = [place for place, (_, wanted) in enumerate(texts) if wanted == special]
-            batch = self.encoder.encode_batch(
-                [texts[place][0] for place in places], add_special_tokens=special
-            )
+            chosen = [texts[place][0] for place in places]
+            encode = partial(self.encoder.encode_batch, chosen, add_special_tokens=special)
+            batch = in_time(encode, sum(map(len, chosen))) if chosen else []
             for place, encoding in zip(places, batch, strict=True):
                 found[place] = encoding
         return found

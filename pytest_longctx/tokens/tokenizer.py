@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_longctx.bounded import read_bytes
 from pytest_longctx.errors import MissingExtraError, TokenizerError
+from pytest_longctx.tokens.deadline import LimitError, Watch
+from pytest_longctx.tokens.sandbox import compile_template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import Contract, TokenizerSection
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+MAX_TEMPLATE = 1 << 20
 GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
@@ -126,7 +130,7 @@ def _template(
         return named, _trl_template(named)
     file = contract.resolve(named)
     try:
-        return named, file.read_text(encoding="utf-8")
+        return named, read_bytes(file, MAX_TEMPLATE).decode().replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise TokenizerError(
             f"tokenizer.chat_template: {named} cannot be read: {first_line(error)}"
@@ -167,16 +171,19 @@ def training_variant(tokenizer: Tokenizer) -> str | None:
 
 
 def _compile(name: str, template: str) -> None:
-    from jinja2 import TemplateError, TemplateSyntaxError
-    from transformers.utils.chat_template_utils import _compile_jinja_template
+    from jinja2 import TemplateSyntaxError
 
     try:
-        _compile_jinja_template(template)
+        with Watch():
+            compile_template(template)
+    except LimitError as error:
+        raise LimitError(f"tokenizer.chat_template: {name} {error}") from None
     except TemplateSyntaxError as error:
         raise TokenizerError(
             f"tokenizer.chat_template: {name}, line {error.lineno}: {first_line(error)}"
         ) from error
-    except TemplateError as error:
+    # Jinja writes Python and takes constants together: nesting and arithmetic may raise anything.
+    except Exception as error:
         raise TokenizerError(f"tokenizer.chat_template: {name}: {first_line(error)}") from error
 
 
