@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_longctx.bounded import read_bytes
 from pytest_longctx.curriculum import BASELINE_METRICS, CANDIDATE_METRICS, FLAGS, MetricsError, numbers
 
 if TYPE_CHECKING:
@@ -64,13 +65,17 @@ def read_trainer_metrics(
 
 def _read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        value = json.loads(read_bytes(Path(path)).decode())
     except OSError as error:
         raise MetricsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise MetricsError(f"{path}: is not UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise MetricsError(f"{path}:{error.lineno}:{error.colno}: is not JSON: {error.msg}") from error
+    except (RecursionError, ValueError) as error:
+        raise MetricsError(
+            f"{path}: is nested too deeply, or holds a number with thousands of digits"
+        ) from error
     if not isinstance(value, dict):
         raise MetricsError(f"{path}: expected an object, found {type(value).__name__}")
     return value

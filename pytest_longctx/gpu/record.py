@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
+from pytest_longctx.bounded import read_bytes
 from pytest_longctx.gpu.errors import RecordError
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def read_json(path: Path) -> dict[str, Any]:
         RecordError: no such file, no record, or one of another schema version.
     """
     try:
-        found = orjson.loads(path.read_bytes())
+        found = orjson.loads(read_bytes(path))
     except FileNotFoundError:
         raise RecordError(f"{path}: there is no such record") from None
     except (OSError, orjson.JSONDecodeError) as error:
