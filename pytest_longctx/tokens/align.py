@@ -77,7 +77,7 @@ def uncovered(text: str, offsets: NDArray[np.int32]) -> int | None:
         offsets: int32[T, 2], monotone.
     """
     starts = np.append(offsets[:, 0], len(text))
-    ends = np.insert(offsets[:, 1], 0, 0)
+    ends = np.append(0, offsets[:, 1])
     for gap in np.flatnonzero(starts > ends).tolist():
         between = text[ends[gap] : starts[gap]]
         if between.strip():

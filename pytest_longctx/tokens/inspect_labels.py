@@ -58,8 +58,8 @@ def roles(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     """No supervised token inside a prompt text, and not everything supervised."""
     if inspector.terms.turns == "every_token" or sample.conversation.text is not None:
         return
-    name = sample.conversation.id
-    if len(sample.labels) and (sample.labels != IGNORED).all():
+    name, kinds = sample.conversation.id, sample.kind.tobytes()
+    if kinds and kinds.count(SUPERVISED) == len(kinds):
         yield Witness(name, "the answers only", "every token is supervised")
     if sample.draft is None:
         return
@@ -68,11 +68,10 @@ def roles(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         yield Witness(
             name, "the answers only", "the assistant's header", position=int(sample.turns[0, 0]), note=note
         )
-    supervised = sample.kind == SUPERVISED
     for piece, (first, last) in zip(sample.draft.located.pieces, sample.pieces.tolist(), strict=True):
-        # A token across the border of the text counts with its neighbour.
-        if piece.role != "assistant" and supervised[first + 1 : last - 1].any():
-            position = first + 1 + int(np.argmax(supervised[first + 1 : last - 1]))
+        # A token across the border of a text counts with its neighbour.
+        position = kinds.find(SUPERVISED, first + 1, max(last - 1, 0))
+        if position >= 0 and piece.role != "assistant":
             yield Witness(name, "a prompt, not trained", f"role {piece.role}", position=position)
 
 

@@ -40,10 +40,11 @@ def offsets(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     if sample.draft is None:
         return
     name = sample.conversation.id
-    written = np.flatnonzero(sample.offsets[:, 1] > 0)
-    backwards = runs_backwards(sample.offsets[written])
-    if backwards is not None:
-        yield Witness(name, "spans in order", "a span that runs backwards", position=int(written[backwards]))
+    if not np.array_equal(sample.offsets, sample.edges):
+        written = np.flatnonzero(sample.offsets[:, 1] > 0)
+        backwards = runs_backwards(sample.offsets[written])
+        if backwards is not None:
+            yield Witness(name, "spans in order", "one runs backwards", position=int(written[backwards]))
     character = uncovered(sample.draft.text, sample.edges)
     if character is not None:
         position = int(np.searchsorted(sample.edges[:, 1], character, side="right"))

@@ -33,7 +33,7 @@ class Located:
     """The pieces that were found, in order, and per message the characters that were not.
 
     lost: (message, characters lost, characters in all) for messages that are not prompts, so also for roles
-    that the template may not know; white space does not count.
+    that the template may not know, where something is missing; white space does not count.
     """
 
     pieces: list[Piece]
@@ -63,12 +63,9 @@ def locate(
     for index, message in enumerate(messages):
         role = str(message.get("role"))
         place = finder.answer if role == "assistant" and blocks else finder.prompt
-        missing = whole = 0
-        for piece in message_texts(message):
-            whole += piece.size
-            missing += piece.size - _found(place, piece, index, role)
-        if role not in PROMPT_ROLES:
-            lost.append((index, missing, whole))
+        missing = sum(_missing(place, piece, index, role) for piece in message_texts(message))
+        if missing and role not in PROMPT_ROLES:
+            lost.append((index, missing, sum(piece.size for piece in message_texts(message))))
         if role == "assistant":
             finder.next_block()
     finder.tools(tools or ())
@@ -88,12 +85,14 @@ def _one_a_message(text: str, blocks: Sequence[Span], answers: int) -> Sequence[
     return joined if len(joined) == answers else None
 
 
-def _found(place: Any, text: Text, message: int, role: str) -> int:
-    """Place a text, or else its leaves; the size of what was found."""
+def _missing(place: Any, text: Text, message: int, role: str) -> int:
+    """Place a text, or else its leaves; the size of what was not found."""
     key = "reasoning" if text.kind == "reasoning" else role
     if place(text.forms, message, role, key):
+        return 0
+    if not text.leaves:
         return text.size
-    return sum(visible(leaf[0]) for leaf in text.leaves if place(leaf, message, role, key))
+    return sum(visible(leaf[0]) for leaf in text.leaves if not place(leaf, message, role, key))
 
 
 def _spellings(forms: Sequence[str]) -> Iterator[str]:

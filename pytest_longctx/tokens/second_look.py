@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.sample import Sampler
     from pytest_longctx.tokens.template import Messages, Rendering
 
-ROWS = 64
+ROWS = 48
 _KEPT = 100
 _CLOCKS = (datetime(2001, 2, 3, 4, 5, 6), datetime(2038, 11, 22, 20, 45, 54))
 
@@ -146,16 +146,20 @@ def _claims_prefixes(sampler: Sampler) -> bool:
 def _broken_prefix(
     conversation: Conversation, messages: Messages, ends: list[int], sampler: Sampler
 ) -> Witness | None:
+    """Texts are compared for every part, ids for those that differ and for the longest one."""
     try:
-        whole = sampler.plain_ids(_rendered(conversation, messages, sampler).text)
-        for end in ends:
-            part = sampler.plain_ids(_rendered(conversation, messages[:end], sampler).text)
-            same = common_prefix(part, whole)
-            if same < len(part):
-                note = f"messages 0 to {end - 1} render otherwise alone"
-                return Witness(conversation.id, len(part), same, position=same, note=note)
+        whole = _rendered(conversation, messages, sampler).text
+        parts = [(end, _rendered(conversation, messages[:end], sampler).text) for end in ends]
     except RenderError as error:
         return Witness(conversation.id, note=f"a part of the conversation is refused: {error}")
+    longest = max((end for end in ends if end < len(messages)), default=0)
+    for end, part in parts:
+        if end == longest or not whole.startswith(part):
+            ids, whole_ids = sampler.plain_ids(part), sampler.plain_ids(whole)
+            same = common_prefix(ids, whole_ids)
+            if same < len(ids):
+                note = f"messages 0 to {end - 1} render otherwise alone"
+                return Witness(conversation.id, len(ids), same, position=same, note=note)
     return None
 
 
