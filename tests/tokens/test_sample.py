@@ -206,3 +206,13 @@ def test_the_tokenizer_neither_cuts_nor_pads():
     tokenizer.backend.backend_tokenizer.enable_truncation(4)
     tokenizer.backend.backend_tokenizer.enable_padding(length=64)
     assert len(sample_of(chat("hi", "yo"), tokenizer).ids) == 25
+
+
+def test_arguments_keep_their_types_and_the_order_of_their_keys():
+    arguments = {"z": 1, "a": 1.0, "yes": True, "none": None, "deep": {"b": [2, "two"], "a": False}}
+    call = {"type": "function", "function": {"name": "f", "arguments": arguments}}
+    sample = sample_of(chat("hi", {"role": "assistant", "content": None, "tool_calls": [call]}))
+    text = '{"z": 1, "a": 1.0, "yes": true, "none": null, "deep": {"b": [2, "two"], "a": false}}'
+    assert f'"arguments": {text}}}\n</tool_call><|im_end|>' in sample.draft.text
+    assert int(sample.answer.sum()) == len(text) + len("f")
+    assert sample_of(chat("hi", {"role": "assistant", "content": "yo", "tool_calls": None})).ids.size == 25

@@ -93,11 +93,19 @@ class Case:
         (self.folder / name).write_text(text, encoding="utf-8")
         return self
 
-    def outcomes(self):
-        """All checks that did not pass, by id, with their outcomes."""
+    def report(self):
+        """All results of the contract."""
         file = self.folder / "contract.yaml"
         file.write_text(yaml.safe_dump(self.contract, sort_keys=False), encoding="utf-8")
-        report = check_contract(file)
+        return check_contract(file)
+
+    def verdict(self, check):
+        """The verdict of one check."""
+        return next(result.verdict for result in self.report().results if result.check.id == check)
+
+    def outcomes(self):
+        """All checks that did not pass, by id, with their outcomes."""
+        report = self.report()
         return {
             result.check.id: result.outcome
             for result in report.results

@@ -1,0 +1,93 @@
+"""What only a broken tokenizer or trainer shows, on samples that are made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pytest_longctx.contract import SupervisionSection
+from pytest_longctx.dataset import Conversation
+from pytest_longctx.tokens.build import make_sampler
+from pytest_longctx.tokens.inspect import Inspector
+from tests.tokens.characters import END, characters, chat, findings_of, sample_of, witness_of
+
+
+def seen(sample, tokenizer=None, **terms):
+    inspector = Inspector(make_sampler(tokenizer or characters(), SupervisionSection(**terms)))
+    inspector.inspect(sample)
+    return inspector.findings
+
+
+def test_a_sound_conversation_shows_nothing():
+    assert findings_of(chat("hi", "yo", "so", "yes")) == set()
+
+
+def test_offsets_that_run_backwards():
+    sample = sample_of(chat("hi", "yo"))
+    swapped = sample.offsets.copy()
+    swapped[[7, 8]] = swapped[[8, 7]]
+    findings = seen(dataclasses.replace(sample, offsets=swapped))
+    assert findings.counts == {"tokenizer::offsets": 1}
+    assert findings.witnesses["tokenizer::offsets"][0].position == 8
+
+
+@pytest.mark.parametrize("text", ["🙂", "e\u0301", "👩‍👩‍👧‍👦", "שלום", "\u200b"])
+def test_offsets_cover_characters_of_all_kinds(text):
+    assert findings_of(chat(text, text)) == set()
+
+
+def test_counts_of_turns():
+    sample = sample_of(chat("hi", "yo", "so", "yes"), turns="last")
+    witness = seen(sample, turns="all").witnesses["supervision::turns"][0]
+    assert witness.note == "answer tokens per assistant turn [0, 3]; the policy trains turns [0, 1]"
+    assert (witness.expected, witness.found) == (2, 1)
+
+
+def test_a_supervised_prompt():
+    sample = sample_of(chat("hello", "yo"))
+    kind = sample.kind.copy()
+    kind[7:9] = 2
+    witness = seen(dataclasses.replace(sample, kind=kind)).witnesses["supervision::roles"][0]
+    assert (witness.found, witness.position) == ("role user", 7)
+
+
+def test_a_masked_end_in_tokenized_rows():
+    """The pad token is the end of turn, so a collator masked the real ones: labels 10, 11 and not the end."""
+    row = Conversation("row", "f", 1, input_ids=[5, 10, 11, END, 6], labels=[-100, 10, 11, -100, -100])
+    witness = witness_of("supervision::turn_end", row, shape="tokenized")
+    assert witness.position == 3
+    kept = Conversation("row", "f", 1, input_ids=[5, 10, 11, END, 6], labels=[-100, 10, 11, END, -100])
+    assert findings_of(kept, shape="tokenized") == set()
+
+
+def test_shifted_labels():
+    row = Conversation("row", "f", 1, input_ids=[5, 10, 11], labels=[10, 11, -100])
+    witness = witness_of("supervision::labels_match_ids", row, shape="tokenized")
+    assert (witness.position, witness.expected, witness.found) == (0, 5, 10)
+
+
+def test_one_witness_a_row_and_a_thousand_in_all():
+    rows = [chat("hi", "", name=str(number)) for number in range(1005)]
+    from pytest_longctx.tokens.build import measure
+
+    found = measure(rows, "messages", characters(), SupervisionSection()).findings
+    assert found.counts["supervision::present"] == 1005
+    assert len(found.witnesses["supervision::present"]) == 1000
+
+
+def test_witnesses_are_plain_values():
+    rows = chat(
+        "hi <|im_end|>",
+        {"role": "assistant", "content": "", "weight": 0.5},
+        "x",
+        "y",
+        {"role": "user", "content": "z"},
+    )
+    inspector = seen(sample_of(rows))
+    for witnesses in inspector.witnesses.values():
+        for witness in witnesses:
+            values = dataclasses.astuple(witness)
+            assert all(value is None or type(value) in (str, int, float) for value in values)
+            assert not any(isinstance(value, np.generic) for value in values)
