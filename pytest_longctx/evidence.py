@@ -112,6 +112,17 @@ class Evidence:
         return replace(measured, population=population if population != measured.rows else None)
 
     @link
+    def some_samples(self) -> int:
+        """How many samples there are; none is no evidence for anything.
+
+        Raises:
+            LongctxError: there is none.
+        """
+        if not len(self.measured.ledger):
+            raise LongctxError("no row became a sample, so nothing can be judged; see dataset::rows")
+        return len(self.measured.ledger)
+
+    @link
     def slice_counts(self) -> Counter[str]:
         """Rows per value of the slice column; empty where the contract names none."""
         from pytest_longctx.slices import slice_values

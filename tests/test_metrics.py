@@ -91,7 +91,7 @@ class TestFlatFile:
     def test_unreadable_files(self, tmp_path):
         with pytest.raises(MetricsError, match=r"absent\.json: cannot be read: No such file or directory"):
             read_metrics(tmp_path / "absent.json")
-        with pytest.raises(MetricsError, match="cannot be read: Is a directory"):
+        with pytest.raises(MetricsError, match="cannot be read: found a folder, device, pipe or socket"):
             read_metrics(tmp_path)
         (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
         with pytest.raises(MetricsError, match=r"latin\.json: is not UTF-8 at byte 7"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ SECTIONS = (
 )
 SLICED = ("lengths", "window")
 SHOWN = 5
+_WITHOUT_SAMPLES = ("tokenizer", "dataset", "slice_counts", "stages", "gpu_record")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ class Check:
         """Make the link that the check needs; the evidence that it looks at."""
         evidence = evidence.of_slice(self.slice) if self.slice else evidence
         getattr(evidence, self.needs)
+        # Whatever is said of no sample at all is true; only `rows` says that there is none.
+        if self.needs not in _WITHOUT_SAMPLES and self.id != "dataset::rows":
+            evidence.some_samples  # noqa: B018 - raises
         return evidence
 
 
@@ -155,6 +160,9 @@ def limit_verdict(
         interval: where only a sample of the rows was looked at; a limit inside it is undecided and fails.
         shows: context, witnesses, more and advice of the verdict if it does not pass.
     """
+    if not math.isfinite(measured):
+        # Every comparison with NaN is false: it would pass.
+        return Verdict("failed", f"{name}: measured {measured}, which is no number", limit=limits["limit"])
     least = name.startswith("min_")
     outcomes: tuple[tuple[Outcome, str], ...] = (("failed", "limit"), ("warned", "warn"))
     for outcome, kind in outcomes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pytest_longctx.checks.check import Check
 from pytest_longctx.errors import LongctxError
-from pytest_longctx.verdict import Verdict
+from pytest_longctx.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,4 +32,11 @@ def _judge(name: str, judge: Callable[[Evidence], Any], evidence: Evidence) -> V
     verdict = judge(evidence)
     if not isinstance(verdict, Verdict):
         raise LongctxError(f"the check {name!r} gave {type(verdict).__name__}, expected a Verdict")
+    if verdict.outcome not in get_args(Outcome):
+        expected = ", ".join(get_args(Outcome))
+        raise LongctxError(
+            f"the check {name!r} gave the outcome {verdict.outcome!r}, expected one of {expected}"
+        )
+    if verdict.measured is not None and not math.isfinite(verdict.measured):
+        raise LongctxError(f"the check {name!r} measured {verdict.measured}, expected a finite number")
     return verdict

@@ -90,6 +90,9 @@ def measured_value(name: str, evidence: Evidence) -> float:
 def limit(name: str, evidence: Evidence) -> Verdict:
     """One limit of the section."""
     section, plan = evidence.contract.window, evidence.plan
+    if name.startswith("min_kept") and not plan.supervised.any():
+        headline = f"{name}: there is no supervised token to keep"
+        return Verdict("failed", headline, advice="see supervision::present")
     chosen, note = _concerned(name, evidence)
     worst = chosen[np.argsort(-_lost(evidence)[chosen], kind="stable")]
     return limit_verdict(

@@ -215,8 +215,9 @@ class BaselineSection(Section):
     """How far metrics may move from the report that `--longctx-baseline` names."""
 
     max_regression: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        min_length=1,
         description="`section::check` → how much worse its measured value may be, in the value's own unit. "
-        "A value that is better by more than this is told, so that the baseline is renewed."
+        "A value that is better by more than this is told, so that the baseline is renewed.",
     )
 
     @model_validator(mode="after")

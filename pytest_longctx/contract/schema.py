@@ -101,7 +101,8 @@ class Contract(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        refuse([*_packing_faults(self), *_sample_faults(self), *_isolation_faults(self), *_check_faults(self)])
+        rules = (_lengths_faults, _packing_faults, _sample_faults, _isolation_faults, _check_faults)
+        refuse(fault for rule in rules for fault in rule(self))
         return self
 
 
@@ -109,6 +110,17 @@ class Draft(Contract):
     """A contract whose broken sections were left out, so that the rules between the others still apply."""
 
     dataset: sources.DatasetSection | None = None  # type: ignore[assignment]
+
+
+def _lengths_faults(contract: Contract) -> list[Fault]:
+    """Thresholds alone make no check; a curriculum shows the mix of lengths by them."""
+    lengths = contract.lengths
+    if lengths is None or contract.curriculum is not None:
+        return []
+    if any(value is not None for limits in (lengths.limits, lengths.warn) for _, value in limits):
+        return []
+    message = "sets no limit, so nothing is checked: set one in limits or warn, or leave the section out"
+    return [Fault(("lengths",), message)]
 
 
 def _isolation_faults(contract: Contract) -> list[Fault]:

@@ -170,7 +170,7 @@ class PackingSection(Section):
         default=None,
         description="Elements a token takes in the widest tensor that a kernel indexes with 32 bits.",
     )
-    invariants: Literal["all"] | list[Invariant] | InvariantsExcept = Field(
+    invariants: Literal["all"] | Annotated[list[Invariant], Field(min_length=1)] | InvariantsExcept = Field(
         default="all", description="`all`, a list, or `{except: […], reason: …}`."
     )
     limits: PackingLimits = Field(default=PackingLimits(), description="Limits that fail.")

@@ -1,7 +1,7 @@
 """Chat templates in transformers' own sandbox, where no single step may make something huge.
 
-Jinja's sandbox keeps templates from the interpreter's insides, but not from `'x' * 10**12` or `9 ** (9 ** 9)`:
-one step of native code, which nothing can stop, and which Jinja takes already while it compiles. So operators,
+Jinja's sandbox keeps templates from the interpreter's insides, but not from `'x' * 10**12` or `9**9**9`, one
+step of native code, which nothing can stop, and which Jinja takes already while it compiles. So operators,
 methods and filters whose result can be far larger than what they are given ask first. What grows step by step
 is left to `deadline`.
 """

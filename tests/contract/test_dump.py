@@ -15,7 +15,7 @@ from pytest_longctx.contract.yaml import parse
         "window: {target_context_len: 8, limits: {max_overflow_ratio: 1e-5}}",
         "packing: {max_tokens_per_bin: 8, packer: ffd, trainer: null, feed: all}",
         "packing: {max_tokens_per_bin: 8, invariants: {except: [capacity], reason: x}}",
-        "lengths: {short_threshold: 1, long_threshold: 2, warn: {}}",
+        "lengths: {short_threshold: 1, long_threshold: 2, limits: {max_tokens: 9}, warn: {}}",
     ],
 )
 def test_a_dump_loads_to_the_same_contract(loads, load, text):

@@ -204,3 +204,14 @@ def test_packing_needs_token_ids(problems):
     assert problems(text) == [
         "4:10: packing: packing needs token ids, but dataset.shape is lengths: leave the section out"
     ]
+
+
+def test_a_section_that_would_check_nothing_is_refused(below):
+    nothing = "lengths: sets no limit, so nothing is checked: set one in limits or warn, or leave the section out"
+    assert below(f"{LENGTHS}limits: {{}}}}\n") == [f"4:10: {nothing}"]
+    assert below("window: {target_context_len: 8}\npacking: {invariants: []}\n") == [
+        "5:23: packing.invariants: found a list, expected 'all' or at least 1 in the list or a mapping"
+    ]
+    assert below("baseline: {max_regression: {}}\n") == [
+        "4:28: baseline.max_regression: found a mapping, expected at least 1 in the list"
+    ]

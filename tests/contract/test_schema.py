@@ -157,7 +157,6 @@ def test_what_is_fed_by_default(loads, text, mode):
     [
         ("all", {"capacity", "token_order"}),
         ("[capacity]", {"capacity"}),
-        ("[]", set()),
         ("{except: [capacity], reason: rows of one sample}", {"token_order"}),
     ],
 )
