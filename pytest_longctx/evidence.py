@@ -119,7 +119,7 @@ class Evidence:
             LongctxError: there is none.
         """
         if not len(self.measured.ledger):
-            raise LongctxError("no row became a sample, so nothing can be judged; see dataset::rows")
+            raise LongctxError("no row became a sample: see dataset::rows")
         return len(self.measured.ledger)
 
     @link
