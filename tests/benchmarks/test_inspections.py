@@ -1,7 +1,7 @@
 """What the checks of tokenizer, dataset and supervision cost beside the ledger, in one run.
 
-The same rows are rendered, tokenized and labelled with all checks and with none, in turns; the least processor
-time of each counts, so that what else the machine does matters little.
+The same rows are rendered, tokenized and labelled with all checks and with none, in turns; the least
+processor time of each counts, so that what else the machine does matters little.
 """
 
 from __future__ import annotations
