@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import make_more
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
@@ -96,7 +97,7 @@ def checks_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"contract.md": contract_page, "checks.md": checks_page}
+PAGES = {"contract.md": contract_page, "checks.md": checks_page, **make_more.PAGES}
 
 
 def main() -> int:

@@ -18,12 +18,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A path or a message may hold what the terminal's encoding does not.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    arguments = _parser().parse_args(argv)
+    arguments = command_line().parse_args(argv)
     status: int = arguments.run(arguments)
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """All subcommands; `run` of what they parse is the function that does it."""
     parser = argparse.ArgumentParser(prog="longctx", description="Data contracts for long-context SFT.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_init(commands)

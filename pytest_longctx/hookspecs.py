@@ -23,7 +23,7 @@ def pytest_longctx_collators() -> Mapping[str, Callable[..., Any]]:
 
 
 def pytest_longctx_trainers() -> Mapping[str, Callable[..., Any]]:
-    """Trainers by name: `(TrainerRequest) -> object with maker, deliver() and window()`."""
+    """Trainers by name: `(TrainerRequest) -> object with maker, deliver(), window() and make_batch()`."""
     raise AssertionError("a specification is never called")
 
 
