@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_longctx.session import Contracts
 
 CONTRACTS: pytest.StashKey[Contracts] = pytest.StashKey()
+UNCOLLECTED: pytest.StashKey[str] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,6 +69,30 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from pytest_longctx.session import collect_contract
 
     return collect_contract(file_path, parent)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """A contract that was asked for and not collected is an error, before anything is deselected."""
+    if config.stash.get(CONTRACTS, None) is not None:
+        from pytest_longctx.session import refuse_uncollected
+
+        refuse_uncollected(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker of xdist could not refuse."""
+    if message := getattr(node, "workeroutput", {}).get("longctx_uncollected"):
+        node.config.stash[UNCOLLECTED] = message
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A contract that no worker collected fails the run."""
+    if message := session.config.stash.get(UNCOLLECTED, ""):
+        from pytest_longctx.session import fail_uncollected
+
+        fail_uncollected(session, message)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

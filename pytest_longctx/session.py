@@ -25,6 +25,7 @@ class Contracts:
     """The registered contracts by absolute path; symlinks are kept as they are named."""
 
     by_path: dict[str, Contract] = field(default_factory=dict)
+    collected: set[str] = field(default_factory=set)
 
     def header(self) -> list[str]:
         """One line a contract for pytest's header."""
@@ -111,6 +112,8 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
     config = parent.config
     contracts = config.stash.get(CONTRACTS, None)
     contract = contracts.by_path.get(os.path.abspath(path)) if contracts else None  # noqa: PTH100
+    if contracts is not None and contract is not None:
+        contracts.collected.add(str(contract.path))
     if contract is None:
         if not _is_named(config, path) or not _is_contract(path):
             return None
@@ -121,6 +124,37 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
     from pytest_longctx.evidence import Evidence
 
     return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config), _settings(config)))
+
+
+def refuse_uncollected(config: pytest.Config) -> None:
+    """A contract of the option that pytest was told to ignore would not be missed.
+
+    A worker of xdist cannot refuse a run; it tells the controller.
+
+    Raises:
+        pytest.UsageError: with the contracts that make no item.
+    """
+    from pytest_longctx.plugin import CONTRACTS
+
+    contracts = config.stash.get(CONTRACTS, None)
+    given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]
+    missing = [path for path in given if contracts is not None and path not in contracts.collected]
+    if not missing:
+        return
+    shown = ", ".join(os.path.relpath(path, config.invocation_params.dir) for path in missing)
+    message = f"{shown}: was not collected; is it ignored (--ignore, collect_ignore)?"
+    output: dict[str, Any] | None = getattr(config, "workeroutput", None)
+    if output is None:
+        raise pytest.UsageError(message)
+    output["longctx_uncollected"] = message
+
+
+def fail_uncollected(session: pytest.Session, message: str) -> None:
+    """End a run under xdist as a usage error, as without it."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and session.exitstatus != pytest.ExitCode.USAGE_ERROR:
+        reporter.write_line(f"ERROR: {message}", red=True)
+    session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
 def _settings(config: pytest.Config) -> Settings:
