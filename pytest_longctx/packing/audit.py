@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_longctx.packing.view import View
     from pytest_longctx.tokens.ledger import Samples
 
-MOST_WITNESSES = 200
+MOST_WITNESSES = 10_000
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,12 @@ class Audit:
     rows, row_tokens: packed rows and their tokens; width_tokens: tokens of all batches with padding.
     targets, expected_targets: labels that enter the loss, and those that the delivered samples have.
     fragments: pieces that do not start their sample. idle_tokens: tokens of rows without a target.
-    rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them.
+    rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them. row_lengths:
+    tokens of each packed row; packed_row: int32[n], the row of a batch in which each sample starts, -1 where
+    in none. example: the batch to show, the first one that packs several samples.
     """
+
+    packed_row: NDArray[np.int32]
 
     counts: Counter[str] = field(default_factory=Counter)
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
@@ -82,10 +87,11 @@ class Audit:
     fragments: int = 0
     idle_tokens: int = 0
     rows_seen: bool = False
+    row_lengths: array[int] = field(default_factory=lambda: array("i"))
     example: View | None = None
 
     def add(self, check: str, found: Iterable[Witness]) -> None:
-        """Count offences against a check; the first two hundred are kept."""
+        """Count offences against a check; the first ten thousand are kept."""
         kept = self.witnesses.setdefault(check, [])
         for witness in found:
             self.counts[check] += 1
@@ -111,7 +117,7 @@ def audit(deliveries: Iterable[Delivery], samples: Samples, expected: Expected, 
 class _Pass:
     def __init__(self, samples: Samples, expected: Expected, maker: str) -> None:
         self.samples, self.expected, self.maker = samples, expected, maker
-        self.result = Audit()
+        self.result = Audit(np.full(len(expected.lengths), -1, dtype=np.int32))
         self.index = SampleIndex(samples, expected.lengths, expected.capacity)
         self.viewer = Viewer(samples, self.index, expected.pad_token_id)
         self.coverage = Coverage(samples, expected.lengths)
@@ -130,7 +136,16 @@ class _Pass:
         self.coverage.add(view)
         self.batch_rows += len(view.edges)
         self.result.batches += view.batch.rows
-        self.result.example = self.result.example or view
+        self._place(view)
+
+    def _place(self, view: View) -> None:
+        """Note the row of each sample; keep a batch that shows how samples are packed."""
+        starts = view.pieces.known & (view.pieces.offset == 0)
+        rows = view.first_row + np.searchsorted(view.edges, view.pieces.start[starts], side="right") - 1
+        self.result.packed_row[view.pieces.sample[starts]] = rows
+        shown = self.result.example
+        if shown is None or (len(shown.pieces.start) < 2 <= len(view.pieces.start)):
+            self.result.example = view
 
     def _rows(self, rows: Sequence[PackedRow], *, apart: bool) -> None:
         """Count packed rows, and hold them against the capacity; rows seen apart also against the loss."""
@@ -138,6 +153,7 @@ class _Pass:
         result.rows_seen |= apart
         for number, row in enumerate(rows, result.rows):
             result.row_tokens += len(row.ids)
+            result.row_lengths.append(len(row.ids))
             self._capacity(number, len(row.ids), self.expected.capacity)
             if apart and not (row.labels[1:] != IGNORED).any():
                 self._idle(self._named(row, number), len(row.ids))
@@ -165,6 +181,7 @@ class _Pass:
             self._capacity(number, size, self.expected.capacity * flattened)
         self.result.rows += view.batch.rows
         self.result.row_tokens += sum(tokens)
+        self.result.row_lengths.extend(tokens)
 
     def _inspect(self, view: View, normalizer: int | None) -> None:
         result = self.result

@@ -146,7 +146,7 @@ def _packing(evidence: Evidence) -> dict[str, Any]:
         "row_tokens": audit.row_tokens,
         "utilization": audit.row_tokens / (audit.rows * capacity) if audit.rows else None,
         "padding": audit.width_tokens - audit.piece_tokens,
-        "occupancy": _occupancy(getattr(audit, "row_lengths", None), capacity),
+        "occupancy": _occupancy(audit.row_lengths, capacity),
         "example": _example(evidence),
     }
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from pytest_longctx.evidence import Evidence
 
@@ -33,7 +34,7 @@ COLUMNS: dict[str, tuple[str, bool, str]] = {
     "turns": ("int32", False, "supervised spans"),
     "decision": ("string", True, "fit, truncate or overflow; null without a section window"),
     "kept": ("int32", True, "supervised tokens that the window keeps; null without a section window"),
-    "packed_row": ("int32", True, "the packed row that holds it; null where that was not recorded"),
+    "packed_row": ("int32", True, "the packed row that holds it; null where it is in none"),
     "reasons": ("list<string>", False, "why it overflows, and the checks that name it as an offender"),
 }
 
@@ -93,13 +94,17 @@ def combine(parts: Sequence[Path], target: Path) -> int:
     return rows
 
 
+def _or_null(rows: NDArray[np.int32]) -> list[int | None]:
+    return [None if row < 0 else row for row in rows.tolist()]
+
+
 def _blocks(evidence: Evidence) -> Iterator[pa.Table]:
     """The ledger in tables of bounded size."""
     import pyarrow as pa
 
     ledger = evidence.measured.ledger
     plan = evidence.plan if evidence.contract.window is not None else None
-    packed = getattr(evidence.audit, "packed_row", None) if "audit" in vars(evidence) else None
+    packed = evidence.audit.packed_row if "audit" in vars(evidence) else None
     offences = _offences(evidence)
     files = _files(evidence)
     turns = np.diff(ledger.turn_offsets)
@@ -121,7 +126,7 @@ def _blocks(evidence: Evidence) -> Iterator[pa.Table]:
             if plan
             else [None] * len(ids),
             "kept": plan.kept[block].astype(np.int32) if plan else [None] * len(ids),
-            "packed_row": packed[block] if packed is not None else [None] * len(ids),
+            "packed_row": _or_null(packed[block]) if packed is not None else [None] * len(ids),
             "reasons": [
                 [*([f"window::{REASONS[code]}"] if code else []), *offences.get(name, ())]
                 for name, code in zip(ids, reasons, strict=True)

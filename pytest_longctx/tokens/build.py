@@ -32,7 +32,7 @@ MESSAGE_SHAPES = ("messages", "sharegpt", "alpaca")
 class Measured:
     """All that the pass over the rows found.
 
-    samples: None for shape `lengths`. rejected: rows without a sample by kind; the first thousand stand in
+    samples: None for shape `lengths`. rejected: rows without a sample by kind; the first ten thousand stand in
     `problems`. population: all rows of the dataset, where only some were drawn.
     """
 

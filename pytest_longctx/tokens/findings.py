@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_longctx.witness import Witness
 
-MOST_WITNESSES = 1000
+MOST_WITNESSES = 10_000
 
 
 @dataclass
 class Findings:
-    """Offending rows per check: how many, and the first thousand witnesses (one a row)."""
+    """Offending rows per check: how many, and the first ten thousand witnesses (one a row)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     witnesses: dict[str, list[Witness]] = field(default_factory=dict)
