@@ -32,8 +32,8 @@ MESSAGE_SHAPES = ("messages", "sharegpt", "alpaca")
 class Measured:
     """All that the pass over the rows found.
 
-    samples: None for shape `lengths`. rejected: rows without a sample by kind; the first ten thousand stand in
-    `problems`. population: all rows of the dataset, where only some were drawn.
+    samples: None for shape `lengths`. rejected: rows without a sample by kind; the first ten thousand stand
+    in `problems`. population: all rows of the dataset, where only some were drawn.
     """
 
     ledger: Ledger
