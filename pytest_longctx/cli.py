@@ -63,11 +63,13 @@ def _add_init(commands: Any) -> None:
 
 
 def _init(arguments: argparse.Namespace) -> int:
+    import os
     from pathlib import Path
 
     from pytest_longctx.errors import LongctxError
     from pytest_longctx.init import Source, propose, refuse_existing, report_lines, write
 
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no torch is no news
     try:
         source = Source.of(arguments.data, arguments.tokenizer, arguments.template)
         path = Path(arguments.output or f"contracts/{source.name}.yaml")
