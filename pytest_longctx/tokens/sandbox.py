@@ -128,7 +128,7 @@ def _bounded_method(bound: Callable[..., None], text: str, method: Callable[...,
     """A method of a text, asking first."""
 
     def bounded(*args: Any, **kwargs: Any) -> Any:
-        bound(text, *args, *kwargs.values())
+        bound(text, *args, **kwargs)
         return method(*args, **kwargs)
 
     return bounded
@@ -142,55 +142,74 @@ def _bounded_lipsum(lipsum: Callable[..., Any]) -> Callable[..., Any]:
     return bounded
 
 
-def _pad(text: Any, *values: Any) -> None:
-    _refuse(_largest(values))
+# The parameters are named as those of Jinja's filters and of `str`'s methods.
+def _pad(text: Any, *values: Any, **named: Any) -> None:
+    _refuse(_largest((*values, *named.values())))
 
 
-def _replace(text: Any, old: Any = "", new: Any = "", *_: Any) -> None:
+def _replace(text: Any, old: Any = "", new: Any = "", count: Any = None) -> None:
     if isinstance(text, str) and isinstance(old, str):
         _refuse(text.count(old) * _length(new))
 
 
-def _join(items: Any, between: Any = "", *_: Any) -> None:
+def _join(items: Any, d: Any = "", attribute: Any = None) -> None:
     if isinstance(items, str | list | tuple | dict):
-        _refuse(sum(map(_length, items)) + len(items) * _length(between))
+        _refuse(sum(map(_length, items)) + len(items) * _length(d))
 
 
-def _indent(text: Any, width: Any = 4, *_: Any) -> None:
+def _indent(text: Any, width: Any = 4, first: Any = False, blank: Any = False) -> None:
     if isinstance(text, str):
         _refuse((text.count("\n") + 1) * (_length(width) or _largest([width])))
 
 
-def _wrap(text: Any, width: Any = 79, whole: Any = True, between: Any = "", *_: Any) -> None:
-    _refuse(_length(text) * _length(between))
+def _wordwrap(
+    text: Any,
+    width: Any = 79,
+    break_long_words: Any = True,
+    wrapstring: Any = "",
+    break_on_hyphens: Any = True,
+) -> None:
+    _refuse(_length(text) * _length(wrapstring))
 
 
-def _tabs(text: str, size: Any = 8) -> None:
-    _refuse(text.count("\t") * _largest([size]))
+def _round(value: Any, precision: Any = 0, method: Any = "common") -> None:
+    _refuse(1000 * _largest([precision]))
+
+
+def _expandtabs(text: str, tabsize: Any = 8) -> None:
+    _refuse(text.count("\t") * _largest([tabsize]))
 
 
 def _translate(text: str, table: Any = None) -> None:
     _refuse(len(text) * _longest(table.values()) if isinstance(table, dict) else 0)
 
 
+def _format(text: str, *values: Any, **named: Any) -> None:
+    _bound_format(text, "{", (*values, named))
+
+
+def _percent(text: Any, *values: Any, **named: Any) -> None:
+    _bound_format(str(text), "%", (*values, named))
+
+
 # What a step may make at most, by the name of the method or filter; the text or list comes first.
 _METHODS: dict[str, Callable[..., None]] = {
     **dict.fromkeys(("ljust", "rjust", "center", "zfill"), _pad),
-    "expandtabs": _tabs,
-    "format": lambda text, *values: _bound_format(text, "{", values),
-    "format_map": lambda text, *values: _bound_format(text, "{", values),
-    "join": lambda between, items=(), *_: _join(items, between),
+    "expandtabs": _expandtabs,
+    "format": _format,
+    "format_map": _format,
+    "join": lambda between, items=(): _join(items, between),
     "replace": _replace,
     "translate": _translate,
 }
 _FILTERS: dict[str, Callable[..., None]] = {
     **dict.fromkeys(("batch", "center", "slice", "tojson"), _pad),
-    "round": lambda value, precision=0, *_: _refuse(1000 * _largest([precision])),
-    "format": lambda text, *values: _bound_format(str(text), "%", values),
+    "round": _round,
+    "format": _percent,
     "indent": _indent,
     "join": _join,
     "replace": _replace,
-    "wordwrap": _wrap,
+    "wordwrap": _wordwrap,
 }
 
 
@@ -203,7 +222,7 @@ def _bounded_filter(bound: Callable[..., None], function: Callable[..., Any]) ->
         before, (value, *others) = args[:first], args[first:]
         if bound is _join and not isinstance(value, str | list | tuple | dict):
             value = list(value)
-        bound(value, *others, *kwargs.values())
+        bound(value, *others, **kwargs)
         return function(*before, value, *others, **kwargs)
 
     return bounded
