@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.dataset.fault import RowError
-from pytest_longctx.dataset.json_text import parse
+from pytest_longctx.dataset.json_text import ROW_LIMIT, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _BATCH = 128
+_BATCH_BYTES = 1 << 25
 
 
 def read_columns(path: Path) -> Iterator[tuple[int, Any]]:
@@ -35,10 +36,22 @@ def _rows(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[tuple[int, Any]]:
     for batch in batches:
         batch.validate(full=True)  # offsets that lie would read foreign memory
         decoders = [(field.name, decode) for field in batch.schema if (decode := _decoder(field.type))]
-        for start in range(0, len(batch), _BATCH):
-            for row in batch.slice(start, _BATCH).to_pylist():
+        for part in _parts(batch):
+            for row in part.to_pylist():
                 yield number, _decoded(row, decoders)
                 number += 1
+
+
+def _parts(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    """Few rows at a time, and fewer of large ones: Python's objects take several times their size."""
+    step = _BATCH
+    if batch.nbytes > _BATCH_BYTES:
+        step = max(1, min(_BATCH, _BATCH_BYTES * len(batch) // batch.nbytes))
+    for start in range(0, len(batch), step):
+        part = batch.slice(start, step)
+        if step == 1 and part.nbytes > ROW_LIMIT:
+            raise RowError("row_too_long", f"longer than {ROW_LIMIT:,} bytes; the file is read no further")
+        yield part
 
 
 def _decoded(row: dict[str, Any], decoders: list[tuple[str, Callable[[Any], Any]]]) -> Any:
