@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -59,18 +60,44 @@ class Coverage:
         content = view.batch.ids.ravel()[start:end].astype(np.int32).tobytes()
         self.remnants.setdefault(content, []).append(witness)
 
+    def spare(self, sample: int, delivered: int) -> None:
+        """Set aside what came of a sample beside its tokens: it may be the same text of another one."""
+        kept: list[tuple[int, int]] = []
+        at = 0
+        for start, end in sorted(self.parts.get(sample, []), key=lambda part: (part[0], -part[1])):
+            if delivered or end <= at:
+                self._set_aside(sample, start, end, delivered)
+            else:
+                kept.append((start, end))
+            at = max(at, end)
+        self.parts[sample] = kept
+
+    def _set_aside(self, sample: int, start: int, end: int, delivered: int) -> None:
+        tokens = f"{end - start:,} tokens"
+        found = f"once and {tokens} of it again" if delivered else f"{tokens} twice"
+        expected = f"{int(self.lengths[sample]):,} tokens once"
+        witness = Witness(self.samples.ledger.ids[sample], expected, found)
+        self.remnants.setdefault(self.samples[sample].ids[start:end].tobytes(), []).append(witness)
+
     def settle(self, sample: int) -> list[tuple[int, int]]:
-        """The gaps in a sample's tokens; a stretch too short to be recognised by itself closes its gap."""
+        """The gaps in a sample's tokens; the same tokens, set aside, close one."""
         gaps = _gaps(self.parts.get(sample, []), int(self.lengths[sample]))
         ids = self.samples[sample].ids
         return [(a, b) for a, b in gaps if not self._close(ids[a:b].tobytes())]
 
     def _close(self, content: bytes) -> bool:
-        waiting = self.remnants.get(content)
-        if not waiting:
-            return False
-        waiting.pop()
-        return True
+        """Take out what is set aside and makes up this content, in one piece or in several."""
+        for size in sorted((size for size in self.sizes if size <= len(content)), reverse=True):
+            waiting = self.remnants.get(content[:size])
+            if waiting and (size == len(content) or self._close(content[size:])):
+                waiting.pop()
+                return True
+        return False
+
+    @cached_property
+    def sizes(self) -> set[int]:
+        """The lengths of what is set aside, in bytes; to be asked once all is."""
+        return set(map(len, self.remnants))
 
 
 def _gaps(parts: list[tuple[int, int]], length: int) -> list[tuple[int, int]]:
@@ -99,6 +126,9 @@ def conservation(
     simple[list(coverage.parts)] = False
     unfed = ~expected.fed & (delivered == 0)
     unfed[list(coverage.parts)] = False
+    for sample in list(coverage.parts):
+        if expected.lengths[sample]:
+            coverage.spare(sample, int(delivered[sample]))
     for sample in np.flatnonzero(~simple & ~unfed).tolist():
         if expected.lengths[sample] == 0:
             yield _of_rejected(names[sample], coverage.parts.get(sample, []))
@@ -120,8 +150,7 @@ def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
     if delivered > 1:
         return f"{delivered} times"
     if delivered == 1:
-        tokens = sum(end - start for start, end in parts)
-        return f"once and {tokens:,} tokens of it again"
+        return ""
     if repeated := _overlap(parts):
         return f"{repeated:,} tokens twice"
     planned = int(coverage.lengths[sample])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,13 +57,23 @@ def _trl(
     """TRL's own `pack_dataset`, on an Arrow file in a temporary folder, where its caches go as well."""
     trl = import_extra("trl", "trl", f"packing.packer: trl_{strategy}")
     datasets = import_extra("datasets", "trl", f"packing.packer: trl_{strategy}")
-    with tempfile.TemporaryDirectory(prefix="longctx-", ignore_cleanup_errors=True) as folder:
+    with _folder() as folder:
         file = Path(folder, "samples.arrow")
         write_arrow(samples, file)
         dataset = datasets.Dataset.from_file(str(file))
         with undisturbed():
             packed = trl.pack_dataset(dataset, max_tokens_per_bin, strategy, dict(map_kwargs))
         yield from arrow_rows(packed)
+
+
+@contextmanager
+def _folder() -> Iterator[str]:
+    """A temporary folder; unlike `tempfile`'s own it does not warn when a packer is left midway."""
+    folder = tempfile.mkdtemp(prefix="longctx-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shipped_packers(map_kwargs: Mapping[str, Any]) -> dict[str, Any]:

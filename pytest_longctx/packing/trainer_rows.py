@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pytest_longctx.packing.trainers import TrainerRequest
 
+# TRL unpacks this column, but takes None for every other one.
+_ABSENT: dict[str, Any] = {"chat_template_kwargs": {}}
 _BUILDERS = {".parquet": "parquet", ".arrow": "arrow"}
 
 
@@ -32,7 +34,11 @@ def trainer_dataset(request: TrainerRequest, folder: Path) -> Any:
     )
     rows = load_files(datasets, [str(path) for path in dataset.files], folder) if own else None
     if rows is None:
-        rows = datasets.Dataset.from_list(list(_records(request)))
+        records = list(_records(request))
+        names = list(dict.fromkeys(name for record in records for name in record))
+        records = [{name: record.get(name, _ABSENT.get(name)) for name in names} for record in records]
+        # Arguments of calls and schemas of tools have other keys in every row.
+        rows = datasets.Dataset.from_list(records, on_mixed_types="use_json")
     kwargs = request.tokenizer.template_kwargs
     return rows.map(lambda row: _with_template_kwargs(row, kwargs)) if kwargs else rows
 

@@ -96,6 +96,7 @@ class _OnCpu:
         for block in grouped(prepared, 64):
             yield Delivery([read_row(row, self.maker, number) for number, row in block], None)
         with undisturbed():
+            import_extra("transformers", "trl", self.maker).set_seed(trainer.args.seed)
             for batch in trainer.get_train_dataloader():
                 yield Delivery(None, batch, _normalizer(trainer, batch))
 

@@ -195,13 +195,32 @@ class Viewer:
         )
 
     def _take_apart(self, batch: Batch, start: int, end: int, edge: NDArray[np.bool_]) -> list[Piece]:
-        if edge[start:end].all():
-            return []
         pieces = [(start, end, UNKNOWN, 0)]
-        if len(self.samples.ids) <= MOST_TOKENS:
+        if not edge[start:end].all() and len(self.samples.ids) <= MOST_TOKENS:
             self._fragments = self._fragments or Fragments(self.samples, self.index)
             pieces = self._fragments.take_apart(batch.ids.ravel(), start, end)
-        return [piece for piece in (_without_padding(piece, batch, edge) for piece in pieces) if piece]
+        return [kept for piece in pieces if (kept := self._without_padding(piece, batch, edge))]
+
+    def _without_padding(self, piece: Piece, batch: Batch, edge: NDArray[np.bool_]) -> Piece | None:
+        """A piece without the padding in it: runs of one id at a row's edges, or without labels anywhere."""
+        start, end, sample, offset = piece
+        ids, labelled = batch.ids.ravel(), batch.labels.ravel()[start:end] != IGNORED
+        rest = end - start == 1 and labelled.any() and self._pads_with_tokens
+        if edge[start:end].all() and not rest:
+            return None if sample == UNKNOWN or offset else piece
+        if sample != UNKNOWN:
+            return piece
+        if (ids[start:end] == ids[start]).all() and not labelled.any():
+            return None
+        first, last = _trimmed(start, end, edge)
+        # One such token may be the end of a sample that was too short a part to be recognised.
+        keep = end - last == 1 and self._pads_with_tokens
+        return first, end if keep else last, sample, offset
+
+    @cached_property
+    def _pads_with_tokens(self) -> bool:
+        """Whether the padding id stands in samples: then one of it, with a label, may be the rest of one."""
+        return bool((self.samples.ids == self.pad_token_id).any())
 
 
 def _guesses(batch: Batch, packed: Sequence[PackedRow] | None) -> Iterator[Layout]:
@@ -250,19 +269,10 @@ def _edges(ids: Ints, pad_token_id: int) -> NDArray[np.bool_]:
     return (tail | head).ravel()
 
 
-def _without_padding(piece: Piece, batch: Batch, edge: NDArray[np.bool_]) -> Piece | None:
-    """A piece without the padding in it: runs of one id at a row's edges, or without labels anywhere."""
-    start, end, sample, offset = piece
-    if sample != UNKNOWN:
-        return None if edge[start:end].all() and offset else piece
+def _trimmed(start: int, end: int, edge: NDArray[np.bool_]) -> tuple[int, int]:
+    """A stretch without the edges of its row."""
     inner = np.flatnonzero(~edge[start:end])
-    if not inner.size:
-        return None
-    start, end = start + int(inner[0]), start + int(inner[-1]) + 1
-    ids, labels = batch.ids.ravel()[start:end], batch.labels.ravel()[start:end]
-    if (ids == ids[0]).all() and (labels == IGNORED).all():
-        return None
-    return start, end, sample, offset
+    return (start + int(inner[0]), start + int(inner[-1]) + 1) if inner.size else (start, end)
 
 
 def _merge(pieces: Pieces, replaced: list[Piece]) -> Pieces:

@@ -91,7 +91,7 @@ def test_registered_names_are_unique():
 
 def test_settings_that_a_collator_does_not_take():
     pytest.importorskip("trl")
-    with pytest.raises(PackingError, match="packing.collator: trl_padding_free does not take {'pads': 1}"):
+    with pytest.raises(PackingError, match=r"packing\.collator: trl_padding_free does not take"):
         build_collator("trl_padding_free", {"pads": 1}, 0)
 
 

@@ -34,11 +34,13 @@ def test_row_of_lists_arrays_and_tensors():
         ),
         (
             {"seq_lengths": [2, 2]},
-            "packer mine: row 7 has seq_lengths [2, 2], 4 in all; expected positive lengths of 3 tokens in all",
+            "packer mine: row 7 has seq_lengths [2, 2], 4 in all; "
+            "expected positive lengths of 3 tokens in all",
         ),
         (
             {"seq_lengths": [3, 0]},
-            "packer mine: row 7 has seq_lengths [3, 0], 3 in all; expected positive lengths of 3 tokens in all",
+            "packer mine: row 7 has seq_lengths [3, 0], 3 in all; "
+            "expected positive lengths of 3 tokens in all",
         ),
     ],
 )
@@ -49,9 +51,7 @@ def test_rows_that_cannot_be_read_are_named(change, message):
 
 
 def test_ragged_columns_are_named():
-    with pytest.raises(
-        PackingError, match="packer mine: row 0: input_ids is ragged: .*; expected rows of one length"
-    ):
+    with pytest.raises(PackingError, match="packer mine: row 0: input_ids is ragged"):
         read_row({"input_ids": [[1], [2, 3]], "labels": [1, 2]}, "packer mine", 0)
     with pytest.raises(PackingError, match="collator mine: labels is ragged"):
         read_batch({**BATCH, "labels": [[1], [2, 3]]}, "collator mine")

@@ -27,7 +27,7 @@ def make_evidence(tmp_path):
         contract = {
             "contract": 1,
             "tokenizer": tokenizer,
-            "dataset": {"path": rows, "id": "uid", **dataset},
+            "dataset": {"path": rows, **({"id": "uid"} | dataset)},
             "packing": packing,
         }
         if window:
