@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.extensions import Extensions
+    from pytest_longctx.progress import Watch
     from pytest_longctx.settings import Settings
 
 
@@ -64,15 +66,29 @@ def read_contracts(config: pytest.Config) -> Contracts:
     Raises:
         pytest.UsageError: with all problems of all contracts, and what must be installed.
     """
-    contracts, problems = Contracts(), list(map(str, _repeated(config)))
+    contracts, problems = Contracts(), [*map(str, _repeated(config)), *_unusable_names(config)]
     for path in _registered(config):
         try:
             contracts.by_path[path] = _read(path)
         except ContractError as error:
-            problems += map(str, error.problems)
+            problems += map(_on_one_line, error.problems)
     if problems:
         raise pytest.UsageError("\n".join(problems))
     return contracts
+
+
+def _on_one_line(problem: object) -> str:
+    text = str(problem)
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def _unusable_names(config: pytest.Config) -> Iterable[str]:
+    """pytest cannot collect these names, or shows them so that they steer a terminal or a GitHub log."""
+    for path in _registered(config):
+        name = os.path.relpath(path, config.invocation_params.dir)
+        if not name.isprintable() or "::" in name or "[" in name:
+            shown = _on_one_line(name)
+            yield f"{shown}: a contract's path holds no control characters, no :: and no [: rename it"
 
 
 def _repeated(config: pytest.Config) -> Iterable[Problem]:
@@ -166,7 +182,35 @@ def _settings(config: pytest.Config) -> Settings:
         gpu=config.getoption("longctx_gpu"),
         gpu_record=config.invocation_params.dir / record if record else None,
         under_xdist=hasattr(config, "workerinput"),
+        watch=_watch(config),
     )
+
+
+class _Uncaptured:
+    """The terminal, also while a test's output is captured; starts on a line of its own."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+
+    def write(self, text: str) -> None:
+        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
+            self._reporter.ensure_newline()
+            self._reporter.write(text, flush=True)
+
+    def flush(self) -> None:
+        """What is written is shown at once."""
+
+
+def _watch(config: pytest.Config) -> Watch:
+    """Progress for the terminal; not in a worker, and not in a run that is to be quiet."""
+    from pytest_longctx.progress import silent, watching
+
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput") or reporter.verbosity < -1:
+        return silent
+    columns = reporter._tw.fullwidth
+    return watching(_Uncaptured(config), os.environ, terminal=reporter.isatty, columns=columns)
 
 
 def _is_named(config: pytest.Config, path: Path) -> bool:
@@ -213,7 +257,7 @@ def show(config: pytest.Config) -> int:
     contracts = read_contracts(config).by_path.values()
     if len(contracts) != 1:
         raise pytest.UsageError("--longctx-show needs exactly one --longctx-contract")
-    evidence = Evidence(*contracts, _extensions(config))
+    evidence = Evidence(next(iter(contracts)), _extensions(config))
     try:
         for line in show_row(evidence, config.getoption("longctx_show"), colour=_in_colour(config)):
             sys.stdout.write(f"{line}\n")

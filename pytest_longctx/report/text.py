@@ -19,9 +19,13 @@ WIDTH = 80
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
+# GitHub takes a line for a command by its first signs, whatever blanks stand before them.
+_COMMAND = re.compile(r"(?<!\S)(::|##\[)")
+
+
 def plain(text: str) -> str:
-    """Text of rows or files without control characters, so that it cannot steer a terminal."""
-    return _CONTROL.sub("�", text)
+    """Text of rows or files without control characters and commands: it steers neither terminal nor log."""
+    return _COMMAND.sub("�", _CONTROL.sub("�", text))
 
 
 def verdict_lines(check: Check, verdict: Verdict, contract: Contract) -> Iterator[str]:
