@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_longctx.checks import Check
     from pytest_longctx.contract import Contract
     from pytest_longctx.extensions import Extensions
+    from pytest_longctx.settings import Settings
     from pytest_longctx.verdict import Verdict
 
 
@@ -46,14 +47,16 @@ class Report:
         return all(result.outcome not in ("failed", "error") for result in self.results)
 
 
-def check_contract(path: str | os.PathLike[str], extensions: Extensions | None = None) -> Report:
+def check_contract(
+    path: str | os.PathLike[str], extensions: Extensions | None = None, settings: Settings | None = None
+) -> Report:
     """Run every check of a contract.
 
     Raises:
         ContractError: the contract itself cannot be used.
     """
     contract = load_contract(path)
-    evidence = Evidence(contract, extensions)
+    evidence = Evidence(contract, extensions, settings)
     return Report(contract, tuple(_result(check, evidence) for check in checks_of(contract, extensions)))
 
 

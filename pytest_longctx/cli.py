@@ -68,14 +68,17 @@ def _init(arguments: argparse.Namespace) -> int:
 
     from pytest_longctx.errors import LongctxError
     from pytest_longctx.init import Source, propose, refuse_existing, report_lines, write
+    from pytest_longctx.progress import watching
+    from pytest_longctx.settings import Settings
 
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no torch is no news
     try:
         source = Source.of(arguments.data, arguments.tokenizer, arguments.template)
         path = Path(arguments.output or f"contracts/{source.name}.yaml")
         refuse_existing(path, force=arguments.force)
-        proposal = propose(source)
-        written = write(proposal, source, path, force=arguments.force)
+        settings = Settings(watch=watching(sys.stderr, os.environ, terminal=sys.stderr.isatty()))
+        proposal = propose(source, settings)
+        written = write(proposal, source, path, settings, force=arguments.force)
     except (LongctxError, OSError) as error:
         print(error)
         return 1

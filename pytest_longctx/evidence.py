@@ -108,7 +108,8 @@ class Evidence:
         dataset, drawing = self.dataset, self.contract.dataset.sample
         tokenizer = None if self.contract.tokenizer is None else self.tokenizer
         rows, population = drawn(dataset, drawing.rows, drawing.seed) if drawing else (iter(dataset), None)
-        measured = measure(rows, dataset.shape, tokenizer, self.contract.supervision)
+        watched = self.settings.watch(rows, "rows")
+        measured = measure(watched, dataset.shape, tokenizer, self.contract.supervision)
         return replace(measured, population=population if population != measured.rows else None)
 
     @link
@@ -226,7 +227,8 @@ class Evidence:
         samples = self.measured.samples
         if samples is None:
             raise LongctxError("packing needs token ids, and rows of shape lengths have none")
-        return self.pipeline.audit(samples)
+        pipeline, watch = self.pipeline, self.settings.watch
+        return replace(pipeline, deliver=lambda: watch(pipeline.deliver(), "packed batches")).audit(samples)
 
     @link
     def probes(self) -> Callable[[str], dict[str, ProbeResult]]:

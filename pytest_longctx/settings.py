@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pytest_longctx.progress import silent
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pytest_longctx.progress import Watch
 
 GpuMode = Literal["dry_run", "cpu", "real"]
 
@@ -17,10 +21,11 @@ class Settings:
 
     required: what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip. gpu: how
     the section gpu runs, by default `real` where there is a GPU, else `dry_run`. gpu_record: where its record
-    goes. under_xdist: whether other workers run beside this one.
+    goes. under_xdist: whether other workers run beside this one. watch: who is told how far long work is.
     """
 
     required: frozenset[str] = frozenset()
     gpu: GpuMode | None = None
     gpu_record: Path | None = None
     under_xdist: bool = False
+    watch: Watch = silent

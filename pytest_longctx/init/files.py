@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_longctx.check import Report
     from pytest_longctx.init.proposal import Proposal
     from pytest_longctx.init.source import Source
+    from pytest_longctx.settings import Settings
 
 SCHEMA_NAME = "longctx.schema.json"
 
@@ -40,7 +41,9 @@ def refuse_existing(path: Path, *, force: bool) -> None:
         raise LongctxError(f"{path}: there is such a file; --force writes over it, -o FILE writes elsewhere")
 
 
-def write(proposal: Proposal, source: Source, path: Path, *, force: bool = False) -> Written:
+def write(
+    proposal: Proposal, source: Source, path: Path, settings: Settings | None = None, *, force: bool = False
+) -> Written:
     """Check the contract as it will lie there, and put it in place in one step.
 
     The JSON Schema for editors goes beside it, unless there is one.
@@ -52,7 +55,7 @@ def write(proposal: Proposal, source: Source, path: Path, *, force: bool = False
     path.parent.mkdir(parents=True, exist_ok=True)
     text = contract_text(proposal, source.seen_from(path.parent), source.name, SCHEMA_NAME)
     with _in_place(path, text) as draft:
-        outcomes = _outcomes(check_contract(draft), proposal)
+        outcomes = _outcomes(check_contract(draft, settings=settings), proposal)
         refuse_existing(path, force=force)
     schema = path.parent / SCHEMA_NAME
     if force or not os.path.lexists(schema):
