@@ -66,8 +66,8 @@ def batch_of(section: CurriculumSection, place: int) -> CurriculumBatch | None:
 def measured_budget(evidence: Evidence, place: int) -> float:
     """Supervised tokens per optimizer step of a stage: targets per packed row times the rows of a step.
 
-    At the contract's own window these are the targets and rows that its packer or trainer delivered; at another
-    window those of the reference packer over the samples that the window policy admits there.
+    At the contract's own window these are the targets and rows that its packer or trainer delivered; at
+    another window those of the reference packer over the samples that the window policy admits there.
     """
     section = evidence.contract.curriculum
     batch = batch_of(section, place) if section else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pytest_longctx.sections import SECTIONS
 from pytest_longctx.verdict import Verdict, shown
 
 if TYPE_CHECKING:
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
     from pytest_longctx.verdict import Number, Outcome, Unit
     from pytest_longctx.witness import Witness
 
-SECTIONS = (
-    "tokenizer",
-    "dataset",
-    "supervision",
-    "lengths",
-    "window",
-    "packing",
-    "isolation",
-    "curriculum",
-    "gpu",
-)
 SLICED = ("lengths", "window")
 SHOWN = 5
 _WITHOUT_SAMPLES = ("tokenizer", "dataset", "slice_counts", "stages", "gpu_record")
@@ -175,7 +165,8 @@ def limit_verdict(
             headline = clip(f"{text}  ({note})" if note else text)
             return Verdict(outcome, headline, measured, limit, unit, **_sampled(shows, interval))
         if interval and interval.decides(limit, least=least) is not True:
-            return _undecided(name, outcome, interval, limit)
+            rows = interval.rows_to_decide(limit)
+            return undecided(name, outcome, interval, shown(limit, "ratio"), rows)
     limit = limits["limit"] if limits["limit"] is not None else limits["warn"]
     return Verdict("passed", f"{name} {shown(measured, unit)}", measured, limit, unit)
 
@@ -191,17 +182,15 @@ def _of_sample(interval: Interval) -> str:
     return f"{interval.rows:,} rows drawn; with 95 % confidence between {low} and {high}"
 
 
-def _undecided(name: str, outcome: Outcome, interval: Interval, limit: Number) -> Verdict:
-    """The value met the limit, but so few rows cannot tell."""
-    rows = interval.rows_to_decide(limit)
+def undecided(name: str, outcome: Outcome, interval: Interval, limit: str, rows: int | None) -> Verdict:
+    """The value met the limit, but so few rows cannot tell of all of them; `rows` could."""
     wanted = f"draw about {rows:,} rows" if rows else "look at all rows"
     return Verdict(
         outcome,
-        clip(f"{name} {shown(interval.value, 'ratio')}: the sample cannot decide {shown(limit, 'ratio')}"),
+        clip(f"{name}: {interval.rows:,} drawn rows cannot decide the limit {limit}"),
         interval.value,
-        limit,
-        "ratio",
-        context=(_of_sample(interval),),
+        unit="ratio",
+        context=(f"{shown(interval.value, 'ratio')} of what was drawn", _of_sample(interval)),
         advice=f"{wanted} (dataset.sample.rows), or leave dataset.sample out",
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_longctx.verdict import Unit
 
 ADVICE = {
-    "token_budget_mismatch": "train both stages on equally many supervised tokens a step, or the scores do not compare",
+    "token_budget_mismatch": "train both stages on equally many supervised tokens a step",
     "insufficient_long_context_gain": "hold the stage: longer rows have not paid off yet",
     "short_context_regression": "mix more short samples into the stage",
     "nonfinite_loss": "find the batch; lower the learning rate or train in another precision",
@@ -28,21 +28,29 @@ ADVICE = {
     "peak_memory_budget": "shorten the rows, or use gradient checkpointing",
     "cost_budget": "pack better, or raise the budget on purpose",
     "stage_order": "windows grow from stage to stage",
-    "measured_token_budget": "the metrics are of other data, another batch or another packing than the contract's",
+    "measured_token_budget": "the metrics are of other data, another batch or another packing than here",
     "length_mix": "admit more long samples at the longer window",
 }
 
 
 # Gates whose limit is a lower one.
-LEAST = ("insufficient_long_context_gain", "nonfinite_loss", "nonfinite_gradients", "stage_order", "length_mix")
+LEAST = (
+    "insufficient_long_context_gain",
+    "nonfinite_loss",
+    "nonfinite_gradients",
+    "stage_order",
+    "length_mix",
+)
 
 
 def checks(contract: Contract) -> list[Check]:
-    """Every gate once a stage; the token budget and the mix of lengths where the contract has what they need."""
+    """Every gate once a stage; token budget and mix of lengths where the contract has what they need."""
     section = contract.curriculum
     if section is None:
         return []
-    judges: dict[str, tuple[Callable[..., Verdict], str]] = {name: (partial(gate, name), "stages") for name in GATES}
+    judges: dict[str, tuple[Callable[..., Verdict], str]] = {
+        name: (partial(gate, name), "stages") for name in GATES
+    }
     judges["stage_order"] = (order, "stages")
     if contract.packing is not None:
         judges["measured_token_budget"] = (token_budget, "audit")

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_longctx.checks.check import SHOWN, Check, both_limits, limit_key, limit_names, limit_verdict
+from pytest_longctx.checks.check import (
+    SHOWN,
+    Check,
+    both_limits,
+    limit_key,
+    limit_names,
+    limit_verdict,
+    undecided,
+)
 from pytest_longctx.intervals import Interval, proportion
 from pytest_longctx.lengths import LengthHistogram
-from pytest_longctx.verdict import Verdict
+from pytest_longctx.verdict import Verdict, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_longctx.contract.stages import LengthsSection
     from pytest_longctx.evidence import Evidence
     from pytest_longctx.tokens.ledger import Ledger
-    from pytest_longctx.verdict import Number, Unit
+    from pytest_longctx.verdict import Number, Outcome, Unit
 
 
 def checks(contract: Contract) -> list[Check]:
@@ -44,9 +52,10 @@ def limit(name: str, evidence: Evidence) -> Verdict:
     ledger = evidence.measured.ledger
     if section is None or not len(ledger):
         return Verdict("failed", f"{name}: there is no sample to measure", advice="check dataset.path")
-    measured, unit = _measured(name, LengthHistogram.of(ledger.total), section)
+    lengths = LengthHistogram.of(ledger.total)
+    measured, unit = _measured(name, lengths, section)
     longest = np.argsort(-ledger.total, kind="stable")[:SHOWN]
-    return limit_verdict(
+    verdict = limit_verdict(
         name,
         measured,
         unit,
@@ -56,6 +65,29 @@ def limit(name: str, evidence: Evidence) -> Verdict:
         witnesses=_rows(ledger, longest) if name.startswith("max_") and unit == "tokens" else (),
         advice="look at the longest rows, or set the limit to what the training run is planned for",
     )
+
+    return _of_all_rows(name, evidence, lengths, verdict)
+
+
+# The share of all samples that a limit on tokens wants below it.
+_SHARES = {"max_tokens": 1.0, "max_p50_tokens": 0.5, "max_p95_tokens": 0.95}
+
+
+def _of_all_rows(name: str, evidence: Evidence, lengths: LengthHistogram, verdict: Verdict) -> Verdict:
+    """Where rows were drawn: the verdict, or that so few cannot tell of all; none can of the longest."""
+    population, wanted = evidence.measured.population, _SHARES.get(name)
+    if population is None or wanted is None or verdict.outcome != "passed":
+        return verdict
+    outcomes: tuple[tuple[Outcome, str], ...] = (("failed", "limit"), ("warned", "warn"))
+    for outcome, kind in outcomes:
+        limit = both_limits(evidence.contract.lengths, name)[kind]
+        if limit is None:
+            continue
+        below = proportion(lengths.up_to(int(limit)), lengths.count)
+        if below.decides(wanted, least=True) is not True:
+            rows = population if wanted == 1.0 else below.rows_to_decide(wanted)
+            return undecided(name, outcome, below, f"{shown(limit, 'tokens')} tokens", rows)
+    return verdict
 
 
 def _rows(ledger: Ledger, chosen: NDArray[np.int64]) -> tuple[dict[str, Any], ...]:

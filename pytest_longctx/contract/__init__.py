@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_longctx.contract.dump import dump
-from pytest_longctx.contract.load import UNSUPPORTED, display_path, load_contract
+from pytest_longctx.contract.load import display_path, load_contract
 from pytest_longctx.contract.runs import (
     BaselineSection,
     CurriculumBaseline,
@@ -20,7 +20,7 @@ from pytest_longctx.contract.runs import (
     TrainerMetrics,
     Waiver,
 )
-from pytest_longctx.contract.schema import SECTIONS, Contract, json_schema
+from pytest_longctx.contract.schema import Contract, json_schema
 from pytest_longctx.contract.section import NamedConfig, Section
 from pytest_longctx.contract.sources import (
     DatasetLimits,
@@ -39,10 +39,10 @@ from pytest_longctx.contract.stages import (
     WindowLimits,
     WindowSection,
 )
+from pytest_longctx.sections import SECTIONS
 
 __all__ = [
     "SECTIONS",
-    "UNSUPPORTED",
     "BaselineSection",
     "Contract",
     "CurriculumBaseline",

@@ -19,9 +19,6 @@ from pytest_longctx.errors import ContractError, Problem
 MAX_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# What the schema knows and no engine does yet: refused, never ignored.
-UNSUPPORTED: dict[str, str] = {}
-
 
 def load_contract(path: str | os.PathLike[str]) -> Contract:
     """Read and validate a contract.
@@ -125,7 +122,7 @@ def _validate(document: Document, folder: Path) -> tuple[Contract | None, list[F
     except ValidationError as error:
         faults += [fault for fault in faults_of(error, data) if fault.key != ("contract",)]
         faults += _draft_faults(data, faults, context)
-    faults += [*_tokenizer_fault(data), *_unsupported(data)]
+    faults += _tokenizer_fault(data)
     return contract, [_explain(fault) for fault in faults]
 
 
@@ -160,18 +157,6 @@ def _tokenizer_fault(data: dict[str, Any]) -> list[Fault]:
     dataset = data.get("dataset")
     lengths = isinstance(dataset, dict) and dataset.get("shape") == "lengths"
     return [] if lengths or data.get("tokenizer") is not None else [Fault(("tokenizer",), "missing")]
-
-
-def _unsupported(data: dict[str, Any]) -> list[Fault]:
-    faults = []
-    for dotted, message in UNSUPPORTED.items():
-        key = tuple(dotted.split("."))
-        value: Any = data
-        for part in key:
-            value = value.get(part) if isinstance(value, dict) else None
-        if value is not None and value != []:
-            faults.append(Fault(key, message))
-    return faults
 
 
 def _explain(fault: Fault) -> Fault:

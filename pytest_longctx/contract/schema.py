@@ -13,21 +13,10 @@ from pytest_longctx.contract import runs, sources, stages
 from pytest_longctx.contract.messages import show
 from pytest_longctx.contract.section import Fault, Section, Text, refuse
 from pytest_longctx.contract.yaml import Document
+from pytest_longctx.sections import SECTIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-SECTIONS = (
-    "tokenizer",
-    "dataset",
-    "supervision",
-    "lengths",
-    "window",
-    "packing",
-    "isolation",
-    "curriculum",
-    "gpu",
-)
 
 
 class Contract(Section):
@@ -101,7 +90,7 @@ class Contract(Section):
 
     @model_validator(mode="after")
     def _rules(self) -> Self:
-        rules = (_lengths_faults, _packing_faults, _sample_faults, _isolation_faults, _check_faults)
+        rules = (_lengths_faults, _packing_faults, _isolation_faults, _check_faults)
         refuse(fault for rule in rules for fault in rule(self))
         return self
 
@@ -127,21 +116,6 @@ def _isolation_faults(contract: Contract) -> list[Fault]:
     if contract.isolation is None or contract.packing is not None:
         return []
     return [Fault(("isolation",), "needs the section packing: its collator or trainer makes the batches")]
-
-
-def _sample_faults(contract: Contract) -> list[Fault]:
-    """Tokens of the longest row and of percentiles are not ratios: drawn rows cannot decide them."""
-    if contract.lengths is None or contract.dataset is None or contract.dataset.sample is None:
-        return []
-    return [
-        Fault(
-            ("lengths", where, name),
-            "a sample of the rows cannot decide it: leave the limit or dataset.sample out, or limit a share",
-        )
-        for where in ("limits", "warn")
-        for name, value in getattr(contract.lengths, where)
-        if name.endswith("_tokens") and value is not None
-    ]
 
 
 def _packing_faults(contract: Contract) -> list[Fault]:

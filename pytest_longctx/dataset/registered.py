@@ -34,7 +34,8 @@ class RegisteredRows:
                 yield number, dict(value) if hasattr(value, "keys") else value
         # The callable is a user's code: it may raise anything.
         except Exception as error:
-            raise DatasetError(f"the dataset {self._name!r} raised {type(error).__name__}: {error}") from error
+            found = f"raised {type(error).__name__}: {error}"
+            raise DatasetError(f"the dataset {self._name!r} {found}") from error
 
     def fingerprint(self) -> str:
         """SHA-256 over the rows as JSON."""

@@ -56,7 +56,7 @@ def _runs(sample: Sample, evidence: Evidence, *, colour: bool) -> Iterator[str]:
     at = 0
     for name, run in groupby(_names(sample)):
         size = len(list(run))
-        text = plain(backend.decode(sample.ids[at : at + size].tolist()).replace("\n", "⏎"))
+        text = plain(str(backend.decode(sample.ids[at : at + size].tolist())).replace("\n", "⏎"))
         shown = f"\x1b[{COLOURS[name]}m{text}\x1b[0m" if colour else text
         yield f"{at:>7} {size:>6} {name:<12} {shown}"
         at += size

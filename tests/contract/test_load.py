@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_longctx.contract import Contract, load_contract
-from pytest_longctx.contract.load import MAX_BYTES, UNSUPPORTED
+from pytest_longctx.contract import load_contract
+from pytest_longctx.contract.load import MAX_BYTES
 from pytest_longctx.errors import ContractError
 
 SOUND = """\
@@ -217,32 +217,6 @@ def test_an_empty_section_is_refused(below, section):
     assert below(f"{section}:\n") == [
         f"4:{len(section) + 2}: {section}: found nothing (null), expected its keys, or no such section"
     ]
-
-
-UNSUPPORTED_TEXT = {
-    "isolation": "isolation: {}",
-    "gpu": "gpu: {}",
-}
-
-
-@pytest.mark.parametrize("key", sorted(UNSUPPORTED_TEXT.keys() & UNSUPPORTED.keys()))
-def test_what_no_engine_does_is_refused(below, key):
-    (problem,) = below(UNSUPPORTED_TEXT[key])
-    assert problem.endswith(f" {key}: {UNSUPPORTED[key]}")
-
-
-@pytest.mark.parametrize("key", sorted({"slices", "sample"} & {k.partition(".")[2] for k in UNSUPPORTED}))
-def test_parts_of_the_dataset_that_no_engine_does_are_refused(problems, key):
-    value = {"slices": "source", "sample": "{rows: 5}"}[key]
-    text = f"contract: 1\ntokenizer: {{path: t}}\ndataset: {{path: d, {key}: {value}}}"
-    assert problems(text) == [f"3:{len(key) + 22}: dataset.{key}: {UNSUPPORTED[f'dataset.{key}']}"]
-
-
-def test_every_unsupported_key_is_one_of_the_schema():
-    for key in UNSUPPORTED:
-        section, _, field = key.partition(".")
-        assert section in Contract.model_fields
-        assert not field or field in Contract.model_fields[section].annotation.model_fields
 
 
 LINES = st.sampled_from(

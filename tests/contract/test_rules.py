@@ -2,16 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_longctx.contract import UNSUPPORTED
-
-
-@pytest.fixture(autouse=True)
-def _all_supported(monkeypatch):
-    """The schema is tested whole, whatever engines there are."""
-    for key in list(UNSUPPORTED):
-        monkeypatch.delitem(UNSUPPORTED, key)
-
-
 LENGTHS = "lengths: {short_threshold: 1, long_threshold: 2, "
 STAGE = "{name: a, target_context_len: 8, metrics: m.json}"
 GATES = (
@@ -79,8 +69,8 @@ INVARIANTS = (
         ),
         (
             "packing: {max_tokens_per_bin: 8, trainer: trl_sft, collator: padded}",
-            "4:62: packing.collator: ignored by the trainer trl_sft, which packs and collates by its own config: "
-            "leave it out",
+            "4:62: packing.collator: ignored by the trainer trl_sft, which packs and collates by its own "
+            "config: leave it out",
         ),
         (
             "packing: {max_tokens_per_bin: 8, packer: 5}",
@@ -207,7 +197,9 @@ def test_packing_needs_token_ids(problems):
 
 
 def test_a_section_that_would_check_nothing_is_refused(below):
-    nothing = "lengths: sets no limit, so nothing is checked: set one in limits or warn, or leave the section out"
+    nothing = (
+        "lengths: sets no limit, so nothing is checked: set one in limits or warn, or leave the section out"
+    )
     assert below(f"{LENGTHS}limits: {{}}}}\n") == [f"4:10: {nothing}"]
     assert below("window: {target_context_len: 8}\npacking: {invariants: []}\n") == [
         "5:23: packing.invariants: found a list, expected 'all' or at least 1 in the list or a mapping"

@@ -7,7 +7,6 @@ from importlib import resources
 import pytest
 
 from pytest_longctx.contract import (
-    UNSUPPORTED,
     Contract,
     CurriculumSection,
     GpuSection,
@@ -19,13 +18,6 @@ from pytest_longctx.contract import (
 )
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-@pytest.fixture(autouse=True)
-def _all_supported(monkeypatch):
-    """The schema is tested whole, whatever engines there are."""
-    for key in list(UNSUPPORTED):
-        monkeypatch.delitem(UNSUPPORTED, key)
 
 
 FULL = f"""\
@@ -137,11 +129,11 @@ def test_limits_are_optional(limits):
 
 def test_names_may_carry_a_config(loads):
     packing = loads(
-        "packing: {max_tokens_per_bin: 8, packer: {name: trl_bfd, config: {a: 1}}, trainer: trl_sft}"
+        "packing: {max_tokens_per_bin: 8, packer: {name: trl_bfd, config: {a: 1}}, trainer: transformers}"
     ).packing
     assert (packing.packer.name, packing.packer.config) == ("trl_bfd", {"a": 1})
     assert (packing.collator.name, packing.collator.config) == ("block_mask", {})
-    assert packing.trainer.name == "trl_sft"
+    assert packing.trainer.name == "transformers"
 
 
 @pytest.mark.parametrize(

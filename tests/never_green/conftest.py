@@ -28,8 +28,9 @@ class Run:
 def not_green(pytester):
     """Run the contract: it must end with this exit status and say these words."""
 
-    def run(status, *words, args=()):
-        ended = Run(pytester.runpytest(CONTRACT, *args))
+    def run(status, *words, args=(), apart=False):
+        start = pytester.runpytest_subprocess if apart else pytester.runpytest
+        ended = Run(start(CONTRACT, *args))
         assert ended.ret == status, ended.text
         ended.says(*words)
         return ended

@@ -197,7 +197,7 @@ def test_users_see_no_traceback_for_their_own_input(pytester, project):
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*Error:*")
-    told = [line for line in result.outlines if "no such file" in line]
+    told = [line for line in result.outlines if line.startswith("  dataset.path 'nowhere.jsonl': no such file")]
     assert len(told) == 1
 
 

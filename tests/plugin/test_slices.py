@@ -74,7 +74,7 @@ def test_a_sample_too_small_to_decide(pytester, sliced):
     result = pytester.runpytest(CONTRACT)
     assert result.ret == 1
     text = " ".join(result.stdout.str().split())
-    assert "the sample cannot decide 25 %" in text or "max_overflow_ratio 25 %" in text
+    assert "drawn rows cannot decide the limit 25 %" in text or "max_overflow_ratio 25 %" in text
     assert "8 rows drawn; with 95 % confidence between" in text
     assert "dataset.sample.rows" in text
 
@@ -84,9 +84,25 @@ def test_a_sample_of_all_rows_is_exact(pytester, sliced):
     assert pytester.runpytest(CONTRACT).ret == 0
 
 
-def test_a_sample_cannot_decide_the_longest_row(pytester, project):
-    data = {"path": "x.jsonl", "sample": {"rows": 8}}
-    project(dataset=data, lengths={"short_threshold": 1, "long_threshold": 2, "limits": {"max_tokens": 3}})
-    result = pytester.runpytest(CONTRACT)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*lengths.limits.max_tokens: a sample of the rows cannot decide it*"])
+def test_a_sample_never_decides_the_longest_row(pytester, sliced, rows):
+    """Eight drawn rows are below the limit, and say nothing of the two others."""
+    path = sliced(sample={"rows": 8, "seed": 1})
+    limits = (
+        "lengths: {short_threshold: 1, long_threshold: 2, limits: {max_tokens: 9999, max_p95_tokens: 9999}}\n"
+    )
+    path.write_text(path.read_text() + limits)
+    result = pytester.runpytest(CONTRACT, "-m", "longctx_lengths")
+    assert result.parseoutcomes()["failed"] == 2
+    text = " ".join(result.stdout.str().split())
+    assert "max_tokens: 8 drawn rows cannot decide the limit 9,999 tokens" in text
+    assert "draw about 10 rows (dataset.sample.rows)" in text
+    assert "max_p95_tokens: 8 drawn rows cannot decide the limit 9,999 tokens" in text
+
+
+def test_a_sample_decides_a_percentile_that_is_far_enough(pytester, project, rows):
+    """Of 100 drawn rows all are below the limit: by Wilson at least 96.3 % of all rows are."""
+    rows.extend({**rows[0], "uid": f"more-{number}"} for number in range(110))
+    data = {"path": str(pytester.path / "data" / "chats.jsonl"), "id": "uid", "sample": {"rows": 100}}
+    limits = {"short_threshold": 1, "long_threshold": 2, "limits": {"max_p95_tokens": 9999}}
+    project(dataset=data, lengths=limits, packing=None)
+    pytester.runpytest(CONTRACT, "-m", "longctx_lengths").assert_outcomes(passed=1, deselected=20)

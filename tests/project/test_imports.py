@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "pytest_longctx"
 LAYERS = [
-    {"errors", "witness", "verdict", "settings", "extensions", "bounded", "progress"},
+    {"errors", "witness", "verdict", "sections", "settings", "extensions", "bounded", "progress"},
     {"contract"},
     {"dataset"},
     {"tokens"},

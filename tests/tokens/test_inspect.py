@@ -68,7 +68,8 @@ def test_shifted_labels():
     assert (witness.position, witness.expected, witness.found) == (0, 5, 10)
 
 
-def test_one_witness_a_row_and_a_thousand_in_all():
+def test_one_witness_a_row_and_so_many_in_all(monkeypatch):
+    monkeypatch.setattr("pytest_longctx.tokens.findings.MOST_WITNESSES", 1000)
     rows = [chat("hi", "", name=str(number)) for number in range(1005)]
     from pytest_longctx.tokens.build import measure
 

@@ -1,0 +1,13 @@
+"""The sections of a contract, in the order in which their checks run."""
+
+SECTIONS = (
+    "tokenizer",
+    "dataset",
+    "supervision",
+    "lengths",
+    "window",
+    "packing",
+    "isolation",
+    "curriculum",
+    "gpu",
+)
