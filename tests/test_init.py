@@ -183,6 +183,14 @@ def test_without_a_template_those_that_fit_the_tokenizer_are_named(run, monkeypa
     assert output.endswith("these fit the tokenizer's special tokens: trl:fits_training\n")
 
 
+def test_a_template_that_does_not_fit_the_rows_is_told_first(run):
+    rows = [{"messages": chat(f"What is {i}?", "")} for i in range(120)]
+    _, output, _ = run(rows)
+    assert output.split("worth a look:\n")[1].startswith(
+        "  - most samples have no answer to learn: the template"
+    )
+
+
 @pytest.mark.parametrize(
     ("row", "shape", "turns"),
     [

@@ -93,6 +93,13 @@ def of_tokenizer(evidence: Evidence) -> Iterator[str]:
 
 def of_verdicts(judged: Iterable[tuple[Check, Verdict]], proposal: Proposal) -> Iterator[str]:
     """Checks that failed, warned or could not look."""
+    judged = list(judged)
+    present = next((verdict for check, verdict in judged if check.id == "supervision::present"), None)
+    if present and (present.measured or 0) * 2 > proposal.lengths.count:
+        yield (
+            "most samples have no answer to learn: the template does not fit these rows, and the limits mean "
+            "little; mend that first, then run init again with --force"
+        )
     for check, verdict in judged:
         if check.id in proposal.waived:
             yield f"{_told(check, verdict)} (waived until {proposal.until})"
