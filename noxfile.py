@@ -36,7 +36,7 @@ PLUGINS: dict[str, list[str]] = {
     "pytest-json-report": ["--json-report", "--json-report-file={tmp}/out.json"],
     "pytest-randomly": ["-p", "randomly"],
     "pytest-rerunfailures": ["--reruns", "1"],
-    "pytest-asyncio": [],
+    "pytest-asyncio": ["-o", "asyncio_default_fixture_loop_scope=function"],
     "pytest-timeout": ["--timeout", "300"],
     "pytest-sugar": [],
 }

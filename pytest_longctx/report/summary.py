@@ -38,10 +38,15 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
             yield from (("", plain(line)) for line in record["context"])
     errors = [record for _, record in records if record["outcome"] == "error"]
     if errors:
-        yield "error", f"{len(errors)} checks could not be judged: {plain(errors[0]['headline'])}"[:width]
+        yield "error", f"{_checks(len(errors))} could not be judged: {plain(errors[0]['headline'])}"[:width]
     quiet = len(records) - len(told) - len(errors)
     if quiet:
-        yield "", f"{quiet} {'more ' if told else ''}checks hold; they have no limit to be near to"
+        verb = "holds" if quiet == 1 else "hold"
+        yield "", f"{_checks(quiet, 'more ' if told else '')} {verb} without a limit to be near to"
+
+
+def _checks(number: int, more: str = "") -> str:
+    return f"{number} {more}check{'' if number == 1 else 's'}"
 
 
 def _decisions(records: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, str]]:

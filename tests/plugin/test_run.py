@@ -197,7 +197,8 @@ def test_users_see_no_traceback_for_their_own_input(pytester, project):
     assert result.ret == 1
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*Error:*")
-    told = [line for line in result.outlines if line.startswith("  dataset.path 'nowhere.jsonl': no such file")]
+    cause = "  dataset.path 'nowhere.jsonl': no such file"
+    told = [line for line in result.outlines if line.startswith(cause)]
     assert len(told) == 1
 
 
