@@ -6,6 +6,7 @@ import pytest
 
 from pytest_longctx.curriculum import (
     GATES,
+    TOLERANCE,
     MetricsError,
     Stage,
     evaluate_curriculum,
@@ -200,3 +201,40 @@ def test_a_baseline_of_unknown_window_is_not_compared():
 def test_a_stage_has_a_window():
     with pytest.raises(MetricsError, match=r"^8k: target_context_len is missing$"):
         stage_order(Stage("base", None, {}), [Stage("8k", None, {})])
+
+
+def test_a_larger_budget_is_another_budget_as_well():
+    key = "supervised_tokens_per_optimizer_step"
+    assert failed(**{key: 8193}) == ["token_budget_mismatch"]
+    assert failed(**{key: 8192.0}) == [], "equal numbers of two types are equal"
+
+
+def test_a_score_that_more_than_doubles_is_a_gain():
+    result = evaluate_stage(BASELINE | {"long_context_score": 0.3}, CANDIDATE, LIMITS)
+    assert result.gates[1].measured == pytest.approx(0.33)
+
+
+def test_a_difference_beyond_rounding_fails():
+    """The tolerance is for the last bits of a difference, and belongs to the limit itself."""
+    at = BASELINE | {"long_context_score": 0.0, "short_context_score": 0.0}
+    limits = LIMITS | {"min_long_context_gain": TOLERANCE, "max_short_context_regression": -TOLERANCE}
+    exact = CANDIDATE | {"long_context_score": 0.0, "short_context_score": 0.0}
+    assert evaluate_stage(at, exact, limits).failed_gates == []
+    worse = CANDIDATE | {"long_context_score": -1e-11, "short_context_score": -1e-11}
+    found = evaluate_stage(
+        at, worse, LIMITS | {"min_long_context_gain": 0, "max_short_context_regression": 0}
+    )
+    assert found.failed_gates == ["insufficient_long_context_gain", "short_context_regression"]
+
+
+def test_a_window_that_shrinks():
+    (gate,) = stage_order(Stage("16k", 16384, {}), [Stage("8k", 8192, {})])
+    assert not gate.passed
+
+
+@pytest.mark.parametrize("value", [1, 1.0])
+def test_a_flag_is_measured_as_false_where_it_is_not_true(value):
+    gates = {
+        gate.name: gate for gate in evaluate_stage(BASELINE, CANDIDATE | {"loss_finite": value}, LIMITS).gates
+    }
+    assert gates["nonfinite_loss"].measured is False
