@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+MEMORY = 4 << 30
 # Module → the tests that must notice its mutants.
 MODULES = {
     "window": "tests/test_window.py",
@@ -44,6 +46,8 @@ exclude-operators = ["core/ReplaceBinaryOperator_BitOr_.*"]
 
 def main(names: list[str]) -> int:
     """Run the named modules, or all; 1 when a mutant survived."""
+    # A mutant may ask for any amount of memory; it must not get it from the others on the machine.
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     survivors = 0
     with tempfile.TemporaryDirectory(prefix="longctx-mutation-") as folder:
         copy = Path(folder) / "checkout"
