@@ -154,4 +154,4 @@ def test_a_sample_that_cannot_decide(pytester, rows, project, not_green):
         window={"target_context_len": 64, "limits": {"max_overflow_ratio": 0.05}},
         packing=None,
     )
-    not_green(1, "max_overflow_ratio 0 %: the sample cannot decide 5 %", "dataset.sample.rows")
+    not_green(1, "max_overflow_ratio: 8 drawn rows cannot decide the limit 5 %", "dataset.sample.rows")
