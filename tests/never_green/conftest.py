@@ -26,7 +26,10 @@ class Run:
 
 @pytest.fixture
 def not_green(pytester):
-    """Run the contract: it must end with this exit status and say these words."""
+    """Run the contract: it must end with this exit status and say these words.
+
+    `apart` runs it in a process of its own, where what it breaks does not stay behind in this one.
+    """
 
     def run(status, *words, args=(), apart=False):
         start = pytester.runpytest_subprocess if apart else pytester.runpytest

@@ -36,7 +36,7 @@ def test_a_check_that_raises(pytester, project, not_green):
         "def explode(evidence):\n    raise ZeroDivisionError('boom')\n"
         "window.policy = explode\n"
     )
-    not_green(1, "ZeroDivisionError: boom", args=("-k", "policy", REPORT))
+    not_green(1, "ZeroDivisionError: boom", args=("-k", "policy", REPORT), apart=True)
     assert report(pytester)["verdict"] == "error"
 
 
@@ -127,7 +127,7 @@ def test_a_worker_that_died(pytester, project, not_green):
         "import os\nimport pytest_longctx.checks.window as window\n"
         "window.policy = lambda evidence: os._exit(13)\n"
     )
-    not_green(1, "crashed", args=("-n2", "-k", "policy", REPORT))
+    not_green(1, "crashed", args=("-n2", "-k", "policy", REPORT), apart=True)
     assert report(pytester)["verdict"] != "passed"
 
 
