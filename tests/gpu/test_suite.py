@@ -32,6 +32,13 @@ pytest.importorskip("torch")
 pytest.importorskip("pytest_benchmark")
 
 
+@pytest.fixture(autouse=True)
+def _not_a_worker(monkeypatch):
+    """The suite runs in a process of its own; pytest-benchmark must not take it for a worker of this run."""
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def run(tmp_path):
     """Run the suite on a few tokens: (exit status, output)."""
