@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_longctx.checks import checks_of
+from pytest_longctx.checks.check import with_slices
 from pytest_longctx.contract import load_contract
 from pytest_longctx.errors import LongctxError
 from pytest_longctx.evidence import Evidence
@@ -57,7 +58,8 @@ def check_contract(
     """
     contract = load_contract(path)
     evidence = Evidence(contract, extensions, settings)
-    return Report(contract, tuple(_result(check, evidence) for check in checks_of(contract, extensions)))
+    checks = with_slices(checks_of(contract, extensions), evidence.slices)
+    return Report(contract, tuple(_result(check, evidence) for check in checks))
 
 
 def _result(check: Check, evidence: Evidence) -> Result:

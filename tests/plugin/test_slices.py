@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_longctx import check_contract
+
 CONTRACT = "--longctx-contract=contracts/sft.yaml"
 
 
@@ -51,6 +53,20 @@ def test_a_slice_can_be_pasted_back(pytester, sliced):
 def test_slices_under_xdist(pytester, sliced, xdist):
     sliced(slices="source")
     assert pytester.runpytest(CONTRACT, *xdist).parseoutcomes()["failed"] == 1
+
+
+def test_a_script_judges_the_same_items(pytester, sliced):
+    """`check_contract` gives the ids and outcomes that pytest gives, slices included."""
+    path = sliced(slices="source")
+    result = pytester.runpytest_subprocess(CONTRACT, "-v")
+    judged = {f"{found.check.id} {found.outcome}" for found in check_contract(path).results}
+    seen = {
+        f"{words[0].partition('::')[2]} {words[1].lower()}"
+        for words in (line.split() for line in result.outlines)
+        if len(words) > 1 and words[0].startswith("contracts/sft.yaml::")
+    }
+    assert "window::max_overflow_ratio::the_web failed" in judged
+    assert seen == judged
 
 
 def test_a_row_without_a_slice(pytester, sliced):
