@@ -105,15 +105,15 @@ def _measure_tokens(
     items: Iterable[Conversation | RowProblem], writer: SampleWriter, sampler: Sampler, *, inspect: bool
 ) -> Measured:
     inspector = Inspector(sampler)
-    measured = Measured(writer.empty(), None, inspector.findings)
+    measured = Measured(writer.empty(), None, Findings())
     for block in _blocks(items):
         measured.rows += len(block)
         for item in _in_order(block, sampler):
             if isinstance(item, RowProblem):
                 measured.reject(item)
                 continue
-            if inspect:
-                inspector.inspect(item)
+            for check, witness in inspector.offences(item) if inspect else ():
+                measured.findings.add(check, witness)
             if len(item.ids):
                 writer.add(item)
             else:

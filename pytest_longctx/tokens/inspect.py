@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_longctx.tokens import inspect_labels, inspect_rows
-from pytest_longctx.tokens.findings import Findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +37,6 @@ class Inspector:
         special.update(backend.all_special_tokens)
         written = {token for token in backend.added_tokens_encoder if token in template}
         self.special, self.structural = _any_of(special), _any_of(special | written)
-        self.findings = Findings()
 
     @cached_property
     def ends(self) -> frozenset[int]:
@@ -54,12 +52,10 @@ class Inspector:
         """int32[h], the ids that open an assistant turn; empty where they are not known."""
         return self.sampler.plain_ids(self.scaffold.header)
 
-    def inspect(self, sample: Sample) -> None:
-        """Add the offences of one sample to the findings."""
-        for check, inspection in INSPECTIONS.items():
-            witness = next(inspection(self, sample), None)
-            if witness is not None:
-                self.findings.add(check, witness)
+    def offences(self, sample: Sample) -> list[tuple[str, Witness]]:
+        """The offences of one sample, with the checks that they concern."""
+        found = ((check, next(inspection(self, sample), None)) for check, inspection in INSPECTIONS.items())
+        return [(check, witness) for check, witness in found if witness is not None]
 
 
 def _any_of(tokens: set[str]) -> re.Pattern[str]:

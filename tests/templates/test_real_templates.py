@@ -57,7 +57,7 @@ def samples_of(path, names, tokenizer=None):
     inspector = Inspector(sampler)
     for sample in sampler.samples(conversations(names)):
         if not isinstance(sample, RowProblem):
-            inspector.inspect(sample)
+            inspector.offences(sample)
             yield sample
 
 

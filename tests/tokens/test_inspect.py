@@ -10,14 +10,17 @@ import pytest
 from pytest_longctx.contract import SupervisionSection
 from pytest_longctx.dataset import Conversation
 from pytest_longctx.tokens.build import make_sampler
+from pytest_longctx.tokens.findings import Findings
 from pytest_longctx.tokens.inspect import Inspector
 from tests.tokens.characters import END, characters, chat, findings_of, sample_of, witness_of
 
 
 def seen(sample, tokenizer=None, **terms):
     inspector = Inspector(make_sampler(tokenizer or characters(), SupervisionSection(**terms)))
-    inspector.inspect(sample)
-    return inspector.findings
+    findings = Findings()
+    for check, witness in inspector.offences(sample):
+        findings.add(check, witness)
+    return findings
 
 
 def test_a_sound_conversation_shows_nothing():
