@@ -24,7 +24,7 @@ import pytest
 def ratio(benchmark):
     """A function that times `work` and `beside` in turns and records the ratio of their least times.
 
-    `ratio(work, beside, what=…, reach=…)` returns the number; `scale`, `note`, `rounds`, `clock` are optional.
+    `ratio(work, beside, what=…, reach=…)` returns the number; all others are optional.
     Where `reach` says "≤", it is the time of `work` over that of `beside`; where it says "≥", it is how
     many times faster `work` is. `work` and `beside` take no arguments. Each runs once before, untimed, for
     imports and caches, unless `warm=False`. `clock=time.process_time` counts the processor time of this
