@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_longctx.dataset import Conversation
 from pytest_longctx.gpu.record import Layout
 from pytest_longctx.gpu.workload import PADDING, prompt_tokens
 from pytest_longctx.packing.admitted import Admitted
@@ -16,8 +15,9 @@ from pytest_longctx.packing.audit import Delivery, Expected, audit
 from pytest_longctx.packing.batch import read_row
 from pytest_longctx.packing.collators import block_mask, padded
 from pytest_longctx.packing.packers import joined, one_a_row
+from pytest_longctx.tokens.entry import Entry
 from pytest_longctx.tokens.ledger import SampleWriter
-from pytest_longctx.tokens.sample import IGNORED, PROMPT, SUPERVISED, Sample
+from pytest_longctx.tokens.sample import IGNORED, PROMPT, SUPERVISED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,24 +51,19 @@ def draw_samples(lengths: Sequence[int], copies: int, vocabulary: int, seed: int
     random = np.random.default_rng(seed)
     writer = SampleWriter()
     for number, length in enumerate([*lengths] * copies):
-        writer.add(_sample(number, random.integers(PADDING_ID + 1, vocabulary, length, dtype=np.int32)))
+        ids = random.integers(PADDING_ID + 1, vocabulary, length, dtype=np.int32)
+        writer.add(f"sample {number}", None, _entry(ids))
     return writer.samples()
 
 
-def _sample(number: int, ids: NDArray[np.int32]) -> Sample:
+def _entry(ids: NDArray[np.int32]) -> Entry:
     prompt = prompt_tokens(len(ids))
     labels = ids.copy()
     labels[:prompt] = IGNORED
     kind = np.full(len(ids), SUPERVISED, dtype=np.uint8)
     kind[:prompt] = PROMPT
-    return Sample(
-        conversation=Conversation(f"sample {number}", "random", number + 1),
-        ids=ids,
-        labels=labels,
-        kind=kind,
-        answer=kind == SUPERVISED,
-        turns=np.array([[prompt, len(ids)]], dtype=np.int64),
-    )
+    turns = np.array([prompt, len(ids)], dtype=np.int32)
+    return Entry(ids, labels, kind, len(ids) - prompt, turns)
 
 
 def arm_batch(name: str, attention: str, samples: Samples, copies: int) -> ArmBatch:

@@ -12,6 +12,7 @@ from pytest_longctx.dataset import Conversation
 from pytest_longctx.packing.admitted import Admitted
 from pytest_longctx.packing.audit import Expected
 from pytest_longctx.packing.collators import segment_lengths
+from pytest_longctx.tokens.entry import entry_of
 from pytest_longctx.tokens.ledger import SampleWriter
 from pytest_longctx.tokens.sample import IGNORED, tokenized_sample
 
@@ -58,7 +59,8 @@ class Case:
         names = self.names or [f"sample {number}" for number in range(len(self.rows))]
         for number, (name, row) in enumerate(zip(names, self.rows, strict=True), 1):
             ids, labels = (np.asarray(row[column], dtype=np.int32) for column in ("input_ids", "labels"))
-            writer.add(tokenized_sample(Conversation(name, "", number, input_ids=ids, labels=labels)))  # type: ignore[arg-type]
+            sample = tokenized_sample(Conversation(name, "", number, input_ids=ids, labels=labels))  # type: ignore[arg-type]
+            writer.add(name, None, entry_of(sample))
         return writer.samples()
 
     @property

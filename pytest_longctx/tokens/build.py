@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import LongctxError
+from pytest_longctx.tokens.entry import Entry, NothingKnown, entry_of
 from pytest_longctx.tokens.findings import MOST_WITNESSES, Findings
 from pytest_longctx.tokens.inspect import Inspector
 from pytest_longctx.tokens.ledger import Samples, SampleWriter
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_longctx.contract import SupervisionSection
+    from pytest_longctx.tokens.entry import Known
     from pytest_longctx.tokens.ledger import Ledger
-    from pytest_longctx.tokens.sample import Sample
     from pytest_longctx.tokens.tokenizer import Tokenizer
 
 BLOCK = 256
@@ -63,12 +64,14 @@ def measure(
     tokenizer: Tokenizer | None,
     terms: SupervisionSection,
     *,
+    known: Known | None = None,
     inspect: bool = True,
 ) -> Measured:
     """Render, tokenize and label every row once.
 
     Args:
         shape: of the rows; `lengths` needs no tokenizer, every other one does.
+        known: entries of rows that need not be measured again.
         inspect: whether to look for what the checks of tokenizer, dataset and supervision want to know.
 
     Raises:
@@ -78,14 +81,24 @@ def measure(
     try:
         if shape == "lengths":
             return _measure_lengths(items, writer)
-        if tokenizer is None:
-            raise LongctxError(f"the contract has no section tokenizer, which rows of shape {shape} need")
-        sampler = make_sampler(tokenizer, terms)
-        _refuse(shape, sampler)
-        return _measure_tokens(items, writer, sampler, inspect=inspect)
+        sampler = sampler_for(shape, tokenizer, terms)
+        return _measure_tokens(entries(items, sampler, known or NothingKnown(), inspect=inspect), writer)
     except BaseException:
         writer.discard()
         raise
+
+
+def sampler_for(shape: str, tokenizer: Tokenizer | None, terms: SupervisionSection) -> Sampler:
+    """The sampler for rows of a shape with texts or tokens.
+
+    Raises:
+        LongctxError: no row of the shape can be supervised as the contract wants it.
+    """
+    if tokenizer is None:
+        raise LongctxError(f"the contract has no section tokenizer, which rows of shape {shape} need")
+    sampler = make_sampler(tokenizer, terms)
+    _refuse(shape, sampler)
+    return sampler
 
 
 def _measure_lengths(items: Iterable[Conversation | RowProblem], writer: SampleWriter) -> Measured:
@@ -102,37 +115,51 @@ def _measure_lengths(items: Iterable[Conversation | RowProblem], writer: SampleW
 
 
 def _measure_tokens(
-    items: Iterable[Conversation | RowProblem], writer: SampleWriter, sampler: Sampler, *, inspect: bool
+    items: Iterable[tuple[Conversation, Entry] | RowProblem], writer: SampleWriter
 ) -> Measured:
-    inspector = Inspector(sampler)
     measured = Measured(writer.empty(), None, Findings())
-    for block in _blocks(items):
-        measured.rows += len(block)
-        for item in _in_order(block, sampler):
-            if isinstance(item, RowProblem):
-                measured.reject(item)
-                continue
-            for check, witness in inspector.offences(item) if inspect else ():
-                measured.findings.add(check, witness)
-            if len(item.ids):
-                writer.add(item)
-            else:
-                measured.reject(_empty(item.conversation))
+    for item in items:
+        measured.rows += 1
+        if isinstance(item, RowProblem):
+            measured.reject(item)
+            continue
+        row, entry = item
+        for check, witness in entry.offences:
+            measured.findings.add(check, replace(witness, id=row.id))
+        if len(entry.ids):
+            writer.add(row.id, row.slice, entry)
+        else:
+            measured.reject(_empty(row))
     measured.samples = writer.samples()
     measured.ledger = measured.samples.ledger
     return measured
 
 
-def _blocks(items: Iterable[Conversation | RowProblem]) -> Iterator[list[Conversation | RowProblem]]:
+def entries(
+    items: Iterable[Conversation | RowProblem], sampler: Sampler, known: Known, *, inspect: bool = True
+) -> Iterator[tuple[Conversation, Entry] | RowProblem]:
+    """Every row with its entry, or what is wrong with it; what is not known is measured and kept."""
+    inspector = Inspector(sampler)
     iterator = iter(items)
     while block := list(islice(iterator, BLOCK)):
-        yield block
-
-
-def _in_order(block: list[Conversation | RowProblem], sampler: Sampler) -> Iterator[Sample | RowProblem]:
-    samples = sampler.samples([item for item in block if isinstance(item, Conversation)])
-    for item in block:
-        yield next(samples) if isinstance(item, Conversation) else item
+        conversations = [item for item in block if isinstance(item, Conversation)]
+        keys, found = known.find(conversations)
+        missing = (row for row, entry in zip(conversations, found, strict=True) if entry is None)
+        fresh, places = sampler.samples(missing), iter(zip(keys, found, strict=True))
+        for item in block:
+            if isinstance(item, RowProblem):
+                yield item
+                continue
+            key, entry = next(places)
+            if entry is None:
+                sample = next(fresh)
+                if isinstance(sample, RowProblem):
+                    yield sample
+                    continue
+                entry = entry_of(sample, inspector.offences(sample) if inspect else ())
+                if key is not None:
+                    known.add(key, entry)
+            yield item, entry
 
 
 def _empty(conversation: Conversation) -> RowProblem:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pytest_longctx.tokens.sample import Sample
+    from pytest_longctx.tokens.entry import Entry
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,15 @@ class SampleWriter:
         self._ids: list[str] = []
         self._slices: list[str] = []
 
-    def add(self, sample: Sample) -> None:
+    def add(self, name: str, slice_: str | None, entry: Entry) -> None:
         """Append one sample."""
-        columns: tuple[NDArray[Any], ...] = (sample.ids, sample.labels, sample.kind)
+        columns: tuple[NDArray[Any], ...] = (entry.ids, entry.labels, entry.kind)
         for file, column in zip(self._files, columns, strict=True):
             file.write(column.data)
-        counts = np.bincount(sample.kind, minlength=3).tolist()
-        turns = sample.turns.ravel().tolist()
-        self._ids.append(sample.conversation.id)
-        self._slices.append(sample.conversation.slice or "")
-        self._count(counts, int(np.count_nonzero(sample.answer)), turns[-2:] or [0, 0])
+        turns = entry.turns.tolist()
+        self._ids.append(name)
+        self._slices.append(slice_ or "")
+        self._count(np.bincount(entry.kind, minlength=3).tolist(), entry.answer, turns[-2:] or [0, 0])
         self._turns.extend(turns)
         self._turn_counts.append(len(turns) // 2)
 
