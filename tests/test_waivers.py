@@ -6,7 +6,16 @@ import pytest
 
 from pytest_longctx import waivers
 from pytest_longctx.contract import Waiver, load_contract
-from pytest_longctx.waivers import apply, in_force, judge, metric_problems, waiver_of, waiver_problems
+from pytest_longctx.waivers import (
+    apply,
+    in_force,
+    judge,
+    metric_problems,
+    not_covered,
+    slice_problems,
+    waiver_of,
+    waiver_problems,
+)
 
 LAST = dt.date(2027, 1, 31)
 WAIVER = Waiver(check="window::max_overflow_ratio", until=LAST, reason="legacy shard", ticket="DATA-12")
@@ -90,13 +99,43 @@ def test_other_checks_have_none():
     assert (record["outcome"], record["waiver"]) == ("failed", None)
 
 
+SLICE = Waiver(check="window::max_overflow_ratio::code", until=LAST, reason="r")
+
+
+def test_a_waiver_of_the_check_leaves_its_slices_and_says_so():
+    record = apply({**RECORD, "check": SLICE.check, "outcome": "failed"}, [WAIVER], LAST)
+    assert (record["outcome"], record["waiver"]) == ("failed", None)
+    assert record["context"] == [
+        "c",
+        "the waiver of window::max_overflow_ratio covers all rows together, not a slice: that takes one of "
+        "its own",
+    ]
+
+
+def test_a_waiver_of_a_slice_leaves_the_check_and_says_so():
+    record = apply({**RECORD, "outcome": "failed"}, [SLICE], LAST)
+    assert record["outcome"] == "failed"
+    assert record["context"][1:] == [
+        "the waiver of window::max_overflow_ratio::code covers that slice alone, not all rows together"
+    ]
+    assert apply({**RECORD, "check": SLICE.check, "outcome": "failed"}, [SLICE], LAST)["outcome"] == "waived"
+
+
+def test_nothing_is_said_where_each_has_its_own_waiver_or_none():
+    assert {not_covered(waiver.check, [WAIVER, SLICE]) for waiver in (WAIVER, SLICE)} == {""}
+    assert not_covered("window::policy", [WAIVER, SLICE]) == ""
+    assert not_covered("window::max_overflow_ratio::chat", [SLICE]) == ""  # another slice
+    assert apply({**RECORD, "outcome": "passed"}, [SLICE], LAST)["context"] == ["c"]
+
+
 @pytest.fixture
 def contract(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    def load(*checks, baseline=""):
+    def load(*checks, baseline="", dataset="dataset: {path: d.jsonl, shape: lengths, slices: source}"):
         lines = [f"  - {{check: '{check}', until: 2027-01-31, reason: r}}" for check in checks]
-        text = "\n".join(["contract: 1", "dataset: {path: d.jsonl, shape: lengths}", "waivers:", *lines])
+        window = "window: {target_context_len: 8, limits: {max_overflow_ratio: 0.1}}"
+        text = "\n".join(["contract: 1", dataset, window, "waivers:", *lines])
         if not lines:
             text = text.removesuffix("waivers:") + baseline
         (tmp_path / "c.yaml").write_text(text + "\n")
@@ -105,20 +144,64 @@ def contract(tmp_path, monkeypatch):
     return load
 
 
+NAME = "window::max_overflow_ratio"
+FORM = f" (one slice of a limit: '{NAME}::SLICE')"
+
+
+def told(problems):
+    """Line and message of each problem, without the place in words."""
+    return [(problem.line, problem.message) for problem in problems]
+
+
 def test_waivers_of_unknown_checks_are_refused(contract):
-    known = "window::max_overflow_ratio"
-    loaded = contract(known, "window::max_overflw_ratio", "packing::x", f"{known}::chat", known)
-    assert list(map(str, waiver_problems(loaded, CHECKS))) == [
-        "c.yaml:5:1: waivers.1.check: the contract has no check 'window::max_overflw_ratio'; "
-        "did you mean 'window::max_overflow_ratio'?",
-        "c.yaml:6:1: waivers.2.check: the contract has no check 'packing::x'; "
-        "its checks: lengths::max_tokens, window::max_overflow_ratio, window::policy",
-        "c.yaml:8:1: waivers.4.check: found 'window::max_overflow_ratio' again, expected each check once",
+    loaded = contract(NAME, "window::max_overflw_ratio", "packing::x", f"{NAME}::chat", NAME)
+    assert told(waiver_problems(loaded, CHECKS)) == [
+        (6, f"the contract has no check 'window::max_overflw_ratio'; did you mean '{NAME}'?{FORM}"),
+        (
+            7,
+            "the contract has no check 'packing::x'; its checks: lengths::max_tokens, "
+            f"window::max_overflow_ratio, window::policy{FORM}",
+        ),
+        (9, f"found '{NAME}' again, expected each check once"),
     ]
+
+
+def test_without_slices_no_waiver_names_one(contract):
+    loaded = contract(f"{NAME}::chat", "window::x", dataset="dataset: {path: d.jsonl, shape: lengths}")
+    of_slice, unknown = told(waiver_problems(loaded, CHECKS))
+    assert of_slice == (
+        5,
+        f"'{NAME}::chat' is of a slice, but the contract has no dataset.slices; the check is '{NAME}'",
+    )
+    assert "SLICE" not in unknown[1]
+
+
+def test_checks_without_slices_are_told_from_limits(contract):
+    assert told(waiver_problems(contract("window::policy::chat"), CHECKS)) == [
+        (5, "'window::policy' has no slices, only limits of lengths and window have: name the check alone")
+    ]
+
+
+def test_parts_that_the_contract_has_are_no_slices(contract):
+    checks = [*CHECKS, "isolation::logits::sdpa"]
+    assert told(waiver_problems(contract("isolation::logits::sdpa"), checks)) == []
+    ((_, message),) = told(waiver_problems(contract("isolation::logits::spda"), checks))
+    assert "did you mean 'isolation::logits::sdpa'?" in message
 
 
 def test_metrics_of_unknown_checks_are_refused(contract):
     terms = "baseline:\n  max_regression:\n    window::max_overflow_ratio: 0\n    window::polcy: 0\n"
     loaded = contract(baseline=terms)
-    assert [problem.line for problem in metric_problems(loaded, CHECKS)] == [6]
+    assert [problem.line for problem in metric_problems(loaded, CHECKS)] == [7]
     assert list(metric_problems(contract(), CHECKS)) == []
+
+
+def test_slices_that_the_rows_do_not_have(contract):
+    loaded = contract(f"{NAME}::chat", f"{NAME}::chta", f"{NAME}::x", NAME)
+    assert told(slice_problems(loaded, CHECKS, ["chat", "code"])) == [
+        (6, "the rows have no slice 'chta'; did you mean 'chat'?"),
+        (7, "the rows have no slice 'x'; they have chat, code"),
+    ]
+    assert told(slice_problems(loaded, CHECKS, [])) == []  # the rows could not be read
+    metric = contract(baseline=f"baseline: {{max_regression: {{'{NAME}::x': 0}}}}\n")
+    assert [line for line, _ in told(slice_problems(metric, CHECKS, ["chat"]))] == [4]

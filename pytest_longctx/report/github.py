@@ -102,7 +102,9 @@ def _table(entry: Mapping[str, Any]) -> Iterator[str]:
     if len(lines) > MOST_ROWS:
         yield f"\n{len(lines) - MOST_ROWS:,} further lines are in the JSON report"
     if len(checks) > len(told):
-        yield f"\n{len(checks) - len(told):,} checks without a limit to be near to hold"
+        left = len(checks) - len(told)
+        verb = "check holds" if left == 1 else "checks hold"
+        yield f"\n{left:,} {verb} without a limit to be near to"
 
 
 def _row(record: Mapping[str, Any]) -> str:

@@ -57,16 +57,34 @@ def unjudged(check: Check, outcome: str, text: str) -> dict[str, Any]:
 
 
 def placed(record: dict[str, Any], check: Check, contract: Contract) -> dict[str, Any]:
-    """The record with its place: contract, line from 1, section, name, value of the slice column."""
+    """The record with its place: contract, line from 1, section, name, value of the slice column.
+
+    Where the contract has no such section, the context of what did not pass says so.
+    """
+    absent = absent_section(check, contract) if record["outcome"] != "passed" else ""
     return {
         **record,
+        "context": [*filter(None, [absent]), *record["context"]],
         "contract": contract.display,
-        "line": contract.line(*check.key),
+        "line": line_of(check, contract),
         "section": check.section,
         "name": "::".join(filter(None, (check.name, check.part))),
         "slice": check.slice or None,
         "waiver": record.get("waiver"),
     }
+
+
+def line_of(check: Check, contract: Contract) -> int:
+    """The line, from 1, that asks for the check; the one of `contract:` where its section is absent."""
+    return contract.line("contract") if absent_section(check, contract) else contract.line(*check.key)
+
+
+def absent_section(check: Check, contract: Contract) -> str:
+    """What to say of a check whose section the contract leaves to its defaults; else nothing."""
+    section = str(check.key[0])
+    if section in contract.model_fields_set:
+        return ""
+    return f"the contract has no section {section}, so its defaults hold"
 
 
 def finite(value: Any) -> Any:

@@ -7,6 +7,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.checks.check import clip
+from pytest_longctx.report.record import absent_section, line_of
+from pytest_longctx.waivers import not_covered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +33,11 @@ def plain(text: str) -> str:
 def verdict_lines(check: Check, verdict: Verdict, contract: Contract) -> Iterator[str]:
     """The text of a verdict that did not pass."""
     yield plain(verdict.headline)
-    yield f"  {contract.display}:{contract.line(*check.key)}   {source_line(contract, check)}"
-    for line in verdict.context:
+    absent = absent_section(check, contract)
+    place = f"  {contract.display}:{line_of(check, contract)}   "
+    yield f"{place}{absent or source_line(contract, check)}"
+    uncovered = not_covered(check.id, contract.waivers) if verdict.outcome == "failed" else ""
+    for line in filter(None, (*verdict.context, uncovered)):
         yield from _wrapped(plain(line))
     yield from table(verdict.witnesses)
     if verdict.more > 0:

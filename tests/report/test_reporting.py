@@ -34,6 +34,7 @@ window:
   target_context_len: 10
   limits: {max_overflow_ratio: 0.5}
 """
+SLICED = CONTRACT.replace("id: name", "id: name, slices: source")
 OFTEN = [pytest.param((), id="plain"), pytest.param(("-n2",), id="n2")]
 CHECK = "window::max_overflow_ratio"
 
@@ -51,7 +52,12 @@ def run(pytester):
     def run(*options, more="", over=1, contract=CONTRACT):
         sizes = [5] * (4 - over) + [50] * over
         rows = [
-            {"name": f"s{number}", "prompt_tokens": size, "supervised_tokens": 5}
+            {
+                "name": f"s{number}",
+                "prompt_tokens": size,
+                "supervised_tokens": 5,
+                "source": "long" if size > 5 else "short",
+            }
             for number, size in enumerate(sizes)
         ]
         (pytester.path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -59,6 +65,17 @@ def run(pytester):
         return pytester.runpytest_inprocess("--longctx-contract=c.yaml", *options)
 
     return run
+
+
+@pytest.fixture
+def commented(pytester, examples):
+    """A contract below two lines of comment, over one chat without an answer."""
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": ""}]
+    (pytester.path / "rows.jsonl").write_text(json.dumps({"messages": chat}) + "\n")
+    tokenizer = f"{{path: {examples / 'tokenizer'}, chat_template: {examples / 'chatml.jinja'}}}"
+    terms = f"contract: 1\ntokenizer: {tokenizer}\ndataset: {{path: rows.jsonl}}\n"
+    (pytester.path / "c.yaml").write_text(f"# A comment\n# of two lines.\n{terms}")
+    return "c.yaml"
 
 
 def report(pytester, name="r.json"):
@@ -215,6 +232,16 @@ class TestGithub:
         assert commands[0].startswith("::error file=c.yaml,line=6,title=window%3A%3Amax_overflow_ratio::")
         assert "longctx: 1 of" in (pytester.path / "summary.md").read_text("utf-8")
 
+    def test_what_a_section_that_is_absent_leaves_to_its_defaults(self, pytester, monkeypatch, commented):
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        result = pytester.runpytest_inprocess(f"--longctx-contract={commented}", "-k", "present", "-rf")
+        assert result.ret == 1
+        absent = "the contract has no section supervision, so its defaults hold"
+        result.stdout.fnmatch_lines(["present: 1 *", f"  c.yaml:3   {absent}"])
+        (command,) = [line for line in result.outlines if line.startswith("::")]
+        assert command.startswith("::error file=c.yaml,line=3,title=supervision%3A%3Apresent::")
+        assert f"%0A{absent}%0A" in command
+
     def test_a_run_without_contracts_says_nothing(self, pytester, monkeypatch):
         monkeypatch.setenv("GITHUB_ACTIONS", "true")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
@@ -261,6 +288,29 @@ class TestWaivers:
         result = run(more=self.waiver("window::max_overflw_ratio", "2999-12-31"))
         assert result.ret == 4
         result.stderr.fnmatch_lines(["*c.yaml:7:*no check 'window::max_overflw_ratio'; did you mean*"])
+
+    @pytest.mark.parametrize(
+        ("waived", "fails"),
+        [
+            ([CHECK], {f"{CHECK}::long"}),
+            ([f"{CHECK}::long"], {CHECK}),
+            ([CHECK, f"{CHECK}::long"], set()),
+        ],
+    )
+    def test_a_check_and_its_slices_have_waivers_of_their_own(self, run, pytester, waived, fails):
+        entries = "".join(f"  - {{check: '{name}', until: 2999-12-31, reason: r}}\n" for name in waived)
+        result = run("--longctx-report=r.json", over=3, contract=SLICED, more=f"waivers:\n{entries}")
+        assert result.ret == (1 if fails else 0)
+        checks = report(pytester)["contracts"][0]["checks"]
+        assert {record["check"] for record in checks if record["outcome"] == "failed"} == fails
+        assert {record["check"] for record in checks if record["outcome"] == "waived"} == set(waived)
+        if fails:
+            result.stdout.fnmatch_lines(["  the waiver of window::max_overflow_ratio*covers*"])
+
+    def test_a_waiver_of_a_slice_without_slices_is_refused(self, run):
+        result = run(more=self.waiver(f"{CHECK}::long", "2999-12-31"))
+        assert result.ret == 4
+        result.stderr.fnmatch_lines([f"*c.yaml:7:*'{CHECK}::long' is of a slice*no dataset.slices*"])
 
 
 class TestBaseline:
