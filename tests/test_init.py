@@ -12,9 +12,12 @@ from pytest_longctx import check_contract
 from pytest_longctx.cli import main
 from pytest_longctx.contract import json_schema
 from pytest_longctx.dataset.rows import Row
-from pytest_longctx.init import Source, limits, text
+from pytest_longctx.init import Proposal, Source, limits, text
 from pytest_longctx.init.columns import read_columns
 from pytest_longctx.verdict import Verdict
+
+
+COMMIT = "0123456789" * 4
 
 
 def chat(question: str, answer: str) -> list[dict[str, str]]:
@@ -231,7 +234,14 @@ def test_lengths_need_no_tokenizer(tmp_path, monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["absent.jsonl"], "no such file"),
-        (["org/name"], "org/name: there is no such file; init reads files"),
+        (["registered:mine"], "registered:mine: init reads files and datasets on the Hub; for a registered"),
+        (["org/name"], "org/name: there is no such file or folder; a dataset on the Hub is named with its"),
+        (
+            ["org/name@main:train"],
+            "org/name@main:train: there is no such file or folder; a dataset on the Hub",
+        ),
+        ([f"org/name@{COMMIT}"], f"org/name@{COMMIT}: the split is missing; a dataset on the Hub"),
+        ([f"org/name@{COMMIT}:train", "rows.jsonl"], "a contract reads one dataset on the Hub, or files"),
         (["rows.jsonl"], "rows of shape messages need a tokenizer: --tokenizer FOLDER"),
         (
             ["rows.jsonl", "--tokenizer", "org/name"],
@@ -253,6 +263,77 @@ def test_rows_that_all_fail_are_told_with_the_first(run):
     status, output, _ = run([{"messages": []}] * 3)
     assert status == 1
     assert output.startswith("none of 3 rows can be used: 3 × empty_messages; the first: rows.jsonl:1: ")
+
+
+# Data on the Hub; a stand-in for it gives the rows of a file, by the real streaming loader.
+
+
+@pytest.fixture
+def hub(run, tmp_path, monkeypatch, lasting_imports):
+    """The calls of `datasets.load_dataset`, which reads `hub.jsonl` whatever it is asked for."""
+    datasets = pytest.importorskip("datasets")
+    real, made = datasets.load_dataset, []
+
+    def load_dataset(path, **kwargs):
+        made.append((path, kwargs))
+        return real("json", data_files=str(tmp_path / "hub.jsonl"), split="train", streaming=True)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    rows = (json.dumps(row) + "\n" for row in chats())
+    (tmp_path / "hub.jsonl").write_text("".join(rows), encoding="utf-8")
+    return made
+
+
+def init_hub(examples, named, *extra):
+    tokenizer = ["--tokenizer", str(examples / "tokenizer"), "--template", str(examples / "chatml.jinja")]
+    return main(["init", named, *tokenizer, *extra])
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pin"),
+    [("train", {"split": "train"}), ("en:train_sft", {"config": "en", "split": "train_sft"})],
+)
+def test_a_dataset_on_the_hub(hub, capsys, examples, suffix, pin):
+    assert init_hub(examples, f"org/Chats.v2@{COMMIT}:{suffix}") == 0, capsys.readouterr().out
+    terms = yaml.safe_load(Path("contracts/Chats-v2.yaml").read_text())
+    assert terms["dataset"] == {
+        "path": "org/Chats.v2",
+        "revision": COMMIT,
+        **pin,
+        "shape": "messages",
+        "id": "uid",
+    }
+    asked = {"name": pin.get("config"), "revision": COMMIT, "split": pin["split"], "streaming": True}
+    assert {path for path, _ in hub} == {"org/Chats.v2"}
+    assert all(kwargs == asked for _, kwargs in hub)
+    assert "120 samples, recognised: messages" in capsys.readouterr().out
+    assert check_contract("contracts/Chats-v2.yaml").passed
+
+
+def test_a_hub_that_cannot_be_reached_is_told(run, monkeypatch, capsys, examples, lasting_imports):
+    datasets = pytest.importorskip("datasets")
+
+    def load_dataset(*args, **kwargs):
+        raise ConnectionError("Couldn't reach 'org/chats' on the Hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert init_hub(examples, f"org/chats@{COMMIT}:train") == 1
+    assert "cannot be read from the Hub: Couldn't reach 'org/chats'" in capsys.readouterr().out
+    assert not Path("contracts").exists()
+
+
+def test_a_file_named_like_a_dataset_on_the_hub_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("org").mkdir()
+    Path("org", f"name@{COMMIT}:train").write_text("{}")
+    assert Source.of([f"org/name@{COMMIT}:train"], None, None).pin == ()
+
+
+def test_a_tokenizers_commit_of_digits_alone_stays_text(run, monkeypatch):
+    source = Source.of(["rows.jsonl"], f"org/name@{COMMIT}", None)
+    proposal = Proposal(source, dt.date(2027, 1, 31), terms={"tokenizer": {}})
+    lines = "\n".join(text._tokenizer(proposal, source))
+    assert yaml.safe_load(lines)["tokenizer"]["revision"] == COMMIT
 
 
 # Window, limits and columns by themselves.

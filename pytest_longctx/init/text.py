@@ -72,7 +72,7 @@ def _tokenizer(proposal: Proposal, source: Source) -> Iterator[str]:
     yield "tokenizer:"
     yield f"  path: {scalar(source.tokenizer)}"
     if source.revision:
-        yield f"  revision: {source.revision}"
+        yield f"  revision: {scalar(source.revision)}"
     if template := proposal.template or source.template:
         yield f"  chat_template: {scalar(template)}"
     if proposal.fingerprint:
@@ -84,6 +84,8 @@ def _dataset(proposal: Proposal, source: Source) -> Iterator[str]:
     columns, data = proposal.columns, list(source.data)
     yield "dataset:"
     yield f"  path: {scalar(data[0] if len(data) == 1 else data)}"
+    for name, value in source.pin:
+        yield f"  {name}: {scalar(value)}"
     yield _line(f"  shape: {proposal.shape}", proposal.recognised)
     if columns.id:
         yield f"  id: {scalar(columns.id)}"
