@@ -16,7 +16,6 @@ from pytest_longctx.init import Proposal, Source, limits, text
 from pytest_longctx.init.columns import read_columns
 from pytest_longctx.verdict import Verdict
 
-
 COMMIT = "0123456789" * 4
 
 
@@ -238,7 +237,7 @@ def test_lengths_need_no_tokenizer(tmp_path, monkeypatch, capsys):
         (["org/name"], "org/name: there is no such file or folder; a dataset on the Hub is named with its"),
         (
             ["org/name@main:train"],
-            "org/name@main:train: there is no such file or folder; a dataset on the Hub",
+            "org/name@main:train: there is no such file or folder; a dataset on",
         ),
         ([f"org/name@{COMMIT}"], f"org/name@{COMMIT}: the split is missing; a dataset on the Hub"),
         ([f"org/name@{COMMIT}:train", "rows.jsonl"], "a contract reads one dataset on the Hub, or files"),

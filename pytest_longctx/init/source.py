@@ -115,8 +115,8 @@ def _pinned(word: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         return word, ()
     if word.startswith("registered:"):
         raise LongctxError(
-            f"{word}: init reads files and datasets on the Hub; for a registered dataset start from a contract "
-            "of files and change dataset.path"
+            f"{word}: init reads files and datasets on the Hub; for a registered dataset start from a "
+            "contract of files and change dataset.path"
         )
     named = _PINNED.fullmatch(word)
     if named is None or not looks_like_hub_id(named["path"]):
