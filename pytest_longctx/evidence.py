@@ -102,14 +102,16 @@ class Evidence:
     @link
     def measured(self) -> Measured:
         """Samples, ledger and findings of one pass over the rows."""
+        from pytest_longctx.engine import known_entries
         from pytest_longctx.slices import drawn
         from pytest_longctx.tokens.build import measure
 
         dataset, drawing = self.dataset, self.contract.dataset.sample
         tokenizer = None if self.contract.tokenizer is None else self.tokenizer
         rows, population = drawn(dataset, drawing.rows, drawing.seed) if drawing else (iter(dataset), None)
-        watched = self.settings.watch(rows, "rows")
-        measured = measure(watched, dataset.shape, tokenizer, self.contract.supervision)
+        with known_entries(self.contract, dataset, tokenizer, self.settings) as known:
+            watched = self.settings.watch(rows, "rows")
+            measured = measure(watched, dataset.shape, tokenizer, self.contract.supervision, known=known)
         return replace(measured, population=population if population != measured.rows else None)
 
     @link

@@ -19,6 +19,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         group.addoption(f"--longctx-{name}", action="append", default=[], metavar=metavar, help=purpose)
     for name, metavar, purpose in (
         ("show", "ROW_ID", "print one sample, token by token, and run nothing"),
+        ("cache", "off|DIR", "where measured rows are kept for the next run; default: pytest's cache folder"),
         ("gpu-record", "FILE", "write what section gpu measured; an older record is never overwritten"),
     ):
         group.addoption(f"--longctx-{name}", metavar=metavar, help=purpose)
@@ -26,6 +27,15 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         "--longctx-gpu",
         choices=("dry_run", "cpu", "real"),
         help="how section gpu runs; default: real where there is a GPU, else dry_run",
+    )
+    group.addoption(
+        "--longctx-jobs",
+        default="1",
+        metavar="N|auto",
+        help="processes that measure rows; auto: one a core where the data are worth it",
+    )
+    parser.addini(
+        "longctx_cache_gib", "size of the cache folder, in GiB; rows not used for longest go", default="4"
     )
     parser.addini("longctx_contracts", "contracts that run beside ordinary tests", type="paths", default=[])
 

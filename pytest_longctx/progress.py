@@ -37,6 +37,10 @@ def silent(items: Iterable[T], what: str) -> Iterable[T]:
     return items
 
 
+def unheard(message: str) -> None:
+    """Nobody listens."""
+
+
 @dataclass(frozen=True)
 class Bars:
     """A bar of tqdm that goes when the work is done, for terminals."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_longctx.configured import settings_of
 from pytest_longctx.errors import ContractError, LongctxError, Problem
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.extensions import Extensions
-    from pytest_longctx.progress import Watch
-    from pytest_longctx.settings import Settings
 
 
 @dataclass
@@ -139,7 +137,9 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
             raise pytest.UsageError(str(error)) from None
     from pytest_longctx.evidence import Evidence
 
-    return ContractFile.of(parent, path, contract, Evidence(contract, _extensions(config), _settings(config)))
+    return ContractFile.of(
+        parent, path, contract, Evidence(contract, _extensions(config), settings_of(config))
+    )
 
 
 def refuse_uncollected(config: pytest.Config) -> None:
@@ -171,46 +171,6 @@ def fail_uncollected(session: pytest.Session, message: str) -> None:
     if reporter is not None and session.exitstatus != pytest.ExitCode.USAGE_ERROR:
         reporter.write_line(f"ERROR: {message}", red=True)
     session.exitstatus = pytest.ExitCode.USAGE_ERROR
-
-
-def _settings(config: pytest.Config) -> Settings:
-    from pytest_longctx.settings import Settings
-
-    record = config.getoption("longctx_gpu_record")
-    return Settings(
-        required=frozenset(config.getoption("longctx_require")),
-        gpu=config.getoption("longctx_gpu"),
-        gpu_record=config.invocation_params.dir / record if record else None,
-        under_xdist=hasattr(config, "workerinput"),
-        watch=_watch(config),
-    )
-
-
-class _Uncaptured:
-    """The terminal, also while a test's output is captured; starts on a line of its own."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
-        self._reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-
-    def write(self, text: str) -> None:
-        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
-            self._reporter.ensure_newline()
-            self._reporter.write(text, flush=True)
-
-    def flush(self) -> None:
-        """What is written is shown at once."""
-
-
-def _watch(config: pytest.Config) -> Watch:
-    """Progress for the terminal; not in a worker, and not in a run that is to be quiet."""
-    from pytest_longctx.progress import silent, watching
-
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is None or hasattr(config, "workerinput") or reporter.verbosity < -1:
-        return silent
-    columns = reporter._tw.fullwidth
-    return watching(_Uncaptured(config), os.environ, terminal=reporter.isatty, columns=columns)
 
 
 def _is_named(config: pytest.Config, path: Path) -> bool:
@@ -257,7 +217,7 @@ def show(config: pytest.Config) -> int:
     contracts = read_contracts(config).by_path.values()
     if len(contracts) != 1:
         raise pytest.UsageError("--longctx-show needs exactly one --longctx-contract")
-    evidence = Evidence(next(iter(contracts)), _extensions(config))
+    evidence = Evidence(next(iter(contracts)), _extensions(config), settings_of(config))
     try:
         for line in show_row(evidence, config.getoption("longctx_show"), colour=_in_colour(config)):
             sys.stdout.write(f"{line}\n")

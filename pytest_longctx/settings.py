@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pytest_longctx.progress import silent
+from pytest_longctx.progress import silent, unheard
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pytest_longctx.progress import Watch
@@ -22,6 +23,9 @@ class Settings:
     required: what must not be missing here (gpu, flash_attention_2, …): its checks fail, not skip. gpu: how
     the section gpu runs, by default `real` where there is a GPU, else `dry_run`. gpu_record: where its record
     goes. under_xdist: whether other workers run beside this one. watch: who is told how far long work is.
+    tell: who is told what does not change a verdict. cache: the folder where measured rows are kept, within
+    `cache_bytes`. jobs: processes that measure rows, None for as many as are worth it. workers: processes of
+    this run that share the machine.
     """
 
     required: frozenset[str] = frozenset()
@@ -29,3 +33,8 @@ class Settings:
     gpu_record: Path | None = None
     under_xdist: bool = False
     watch: Watch = silent
+    tell: Callable[[str], None] = unheard
+    cache: Path | None = None
+    cache_bytes: int = 4 << 30
+    jobs: int | None = 1
+    workers: int = 1

@@ -8,7 +8,7 @@ from pytest_longctx.dataset.fault import RowError
 from pytest_longctx.dataset.json_text import ROW_LIMIT, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     import pyarrow
@@ -17,11 +17,14 @@ _BATCH = 128
 _BATCH_BYTES = 1 << 25
 
 
-def read_columns(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (row number from 1, value or `RowError`); raises `RowError` where the file cannot be read on."""
+def read_columns(path: Path, groups: Sequence[int] | None = None) -> Iterator[tuple[int, Any]]:
+    """Yield (row number from 1, value or `RowError`); raises `RowError` where the file cannot be read on.
+
+    groups: of a Parquet file, the only ones to read.
+    """
     import pyarrow
 
-    batches = _parquet(path) if path.suffix.lower() == ".parquet" else _arrow(path)
+    batches = _parquet(path, groups) if path.suffix.lower() == ".parquet" else _arrow(path)
     broken = (pyarrow.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
     try:
         if path.stat().st_size:
@@ -63,11 +66,11 @@ def _decoded(row: dict[str, Any], decoders: list[tuple[str, Callable[[Any], Any]
     return row
 
 
-def _parquet(path: Path) -> Iterator[pyarrow.RecordBatch]:
+def _parquet(path: Path, groups: Sequence[int] | None) -> Iterator[pyarrow.RecordBatch]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, pre_buffer=False) as file:
-        yield from file.iter_batches(batch_size=_BATCH)
+        yield from file.iter_batches(batch_size=_BATCH, row_groups=groups)
 
 
 def _arrow(path: Path) -> Iterator[pyarrow.RecordBatch]:

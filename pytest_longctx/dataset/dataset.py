@@ -12,8 +12,9 @@ from pytest_longctx.dataset.fault import RowError, json_type, key_names
 from pytest_longctx.dataset.files import display_names, find_files
 from pytest_longctx.dataset.hub import hub_rows
 from pytest_longctx.dataset.json_text import parse
+from pytest_longctx.dataset.parts import read_part
 from pytest_longctx.dataset.registered import registered_rows
-from pytest_longctx.dataset.rows import Row, RowProblem, read_files, with_ids
+from pytest_longctx.dataset.rows import Row, RowProblem, read_files, with_ids, with_numbers
 from pytest_longctx.dataset.shapes import SHAPES, WITH_TOOLS, has_foreign_parts, recognise
 from pytest_longctx.errors import DatasetError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_longctx.contract import Contract, DatasetSection
+    from pytest_longctx.dataset.parts import Part
 
 _LOOKED_AT = 100
 
@@ -89,6 +91,11 @@ class Dataset:
         """The rows as they lie in the files, under their ids."""
         rows = self._source.rows()
         return with_ids(rows, self._id) if self._id else rows
+
+    def part(self, part: Part) -> Iterator[Conversation | RowProblem]:
+        """The rows of a part of the files, numbered from 1 in it; their ids are not those of `rows`."""
+        for row in with_numbers(read_part(self.files[part.file], part), str(part)):
+            yield row if isinstance(row, RowProblem) else self.convert(row)
 
     def fingerprint(self) -> str:
         """A SHA-256 (64 hex digits) of the bytes of all files, or of the Hub's pinned revision."""

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import json
+import math
 import re
 import zlib
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -39,6 +40,24 @@ def read_json(path: Path) -> Iterator[tuple[int, Any]]:
             yield from _values(stream, path.name.lower().endswith((".json", ".json.gz", ".json.zst")))
     except (OSError, EOFError, zlib.error) as error:
         raise RowError("broken_file", f"the file cannot be read on: {error}") from error
+
+
+def stands_in_lines(path: Path) -> bool:
+    """Whether every row of the file is a line of it as it lies on disk."""
+    if path.suffix.lower() not in (".jsonl", ".ndjson"):
+        return False
+    with path.open("rb") as stream:
+        head = stream.read(_CHUNK).removeprefix(codecs.BOM_UTF8).lstrip(_SPACE)
+    return head.startswith(b"{")
+
+
+def read_lines(path: Path, start: int, stop: int) -> Iterator[tuple[int, Any]]:
+    """Like `read_json`, of the lines that begin in bytes [start, stop); `start` is where one begins."""
+    with path.open("rb", buffering=_CHUNK) as stream:
+        if not start and stream.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8:
+            start = len(codecs.BOM_UTF8)
+        stream.seek(start)
+        yield from _lines(stream, stop - start)
 
 
 def parse(line: bytes) -> Any:
@@ -114,9 +133,10 @@ def _values(stream: BinaryIO, one_text: bool) -> Iterator[tuple[int, Any]]:
         yield from _lines(stream)
 
 
-def _lines(stream: BinaryIO) -> Iterator[tuple[int, Any]]:
+def _lines(stream: BinaryIO, left: float = math.inf) -> Iterator[tuple[int, Any]]:
     number = 1
-    while line := stream.readline(ROW_LIMIT + 1):
+    while left > 0 and (line := stream.readline(ROW_LIMIT + 1)):
+        left -= len(line)
         if len(line) > ROW_LIMIT:
             raise _too_long()
         if not line.isspace():

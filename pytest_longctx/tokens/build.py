@@ -82,7 +82,8 @@ def measure(
         if shape == "lengths":
             return _measure_lengths(items, writer)
         sampler = sampler_for(shape, tokenizer, terms)
-        return _measure_tokens(entries(items, sampler, known or NothingKnown(), inspect=inspect), writer)
+        store = NothingKnown() if known is None else known
+        return _measure_tokens(entries(items, sampler, store, inspect=inspect), writer)
     except BaseException:
         writer.discard()
         raise

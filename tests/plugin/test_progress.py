@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_longctx import progress
-from pytest_longctx.session import _watch
+from pytest_longctx.configured import _terminal, _watch
 
 ARGUMENTS = ("--longctx-contract=contracts/sft.yaml", "-k", "rows")
 
@@ -51,8 +51,11 @@ def test_a_quiet_run_gets_none(run):
 def test_workers_of_xdist_give_none():
     reporter = SimpleNamespace(verbosity=0, isatty=True, _tw=SimpleNamespace(fullwidth=80))
     plugins = SimpleNamespace(get_plugin=lambda name: reporter)
-    assert _watch(SimpleNamespace(pluginmanager=plugins, workerinput={})) is progress.silent
-    assert isinstance(_watch(SimpleNamespace(pluginmanager=plugins)), progress.Bars | progress.Lines)
+    worker, controller = (
+        SimpleNamespace(pluginmanager=plugins, **more) for more in ({"workerinput": {}}, {})
+    )
+    assert _watch(worker, _terminal(worker)) is progress.silent
+    assert isinstance(_watch(controller, _terminal(controller)), progress.Bars | progress.Lines)
 
 
 def test_a_terminal_gets_a_bar_that_goes(run, pytester):

@@ -12,13 +12,13 @@ LAYERS = [
     {"errors", "witness", "verdict", "sections", "settings", "extensions", "bounded", "progress"},
     {"contract"},
     {"dataset"},
-    {"tokens"},
-    {"window", "lengths", "curriculum", "metrics", "intervals", "packing", "isolation", "gpu"},
+    {"tokens", "cache"},
+    {"engine", "window", "lengths", "curriculum", "metrics", "intervals", "packing", "isolation", "gpu"},
     {"evidence", "slices", "stages", "conformance", "seed", "requirements"},
     {"checks", "report", "baseline", "waivers", "diff", "testing"},
-    {"check", "init", "nodes", "session", "reporting", "options", "hookspecs", "plugin", "cli"},
+    {"check", "init", "nodes", "session", "reporting", "options", "configured", "hookspecs", "plugin", "cli"},
 ]
-PYTEST_SIDE = {"plugin", "nodes", "session", "reporting", "options"}
+PYTEST_SIDE = {"plugin", "nodes", "session", "reporting", "options", "configured"}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
