@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import TokenizerError
-from pytest_longctx.tokens.align import joined, mark, monotone, token_spans
-from pytest_longctx.tokens.deadline import in_time
+from pytest_longctx.tokens.align import joined, mark, token_spans
+from pytest_longctx.tokens.encode import TextEncoder
 from pytest_longctx.tokens.locate import Located, Piece, locate
 from pytest_longctx.tokens.marker import marked_spans
 from pytest_longctx.tokens.template import RenderError, no_generation
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
-    from tokenizers import Encoding
 
     from pytest_longctx.contract import SupervisionSection
     from pytest_longctx.tokens.align import Span
+    from pytest_longctx.tokens.encode import Encoded
     from pytest_longctx.tokens.scaffold import Scaffold
     from pytest_longctx.tokens.template import Renderer
 
@@ -81,16 +80,13 @@ class Sampler:
     def __init__(self, renderer: Renderer, scaffold: Scaffold, terms: SupervisionSection) -> None:
         self.renderer, self.scaffold, self.terms = renderer, scaffold, terms
         self.tokenizer = renderer.tokenizer
-        self.encoder = self.tokenizer.backend.backend_tokenizer
-        self.encoder.no_truncation()
-        self.encoder.no_padding()
+        self.encoder = TextEncoder(self.tokenizer.backend.backend_tokenizer)
         self.markers = [self.plain_ids(marker) for marker in _marker_list(terms.marker)]
         self._by_blocks = terms.turns in ("all", "last") and not self.markers
 
     def plain_ids(self, text: str) -> NDArray[np.int32]:
         """int32[n], the ids of a text without special tokens around it."""
-        encoding = in_time(lambda: self.encoder.encode(text, add_special_tokens=False), len(text))
-        return np.asarray(encoding.ids, dtype=np.int32)
+        return self.encoder.ids([text], special=False)[0]
 
     def samples(self, conversations: Iterable[Conversation]) -> Iterator[Sample | RowProblem]:
         """A block of conversations of any shape with tokens, each as a sample or what is wrong with it.
@@ -99,23 +95,38 @@ class Sampler:
         """
         made = [tokenized_sample(c) if c.input_ids is not None else self.draft(c) for c in conversations]
         drafts = [draft for draft in made if isinstance(draft, Draft)]
-        wholes = iter(self._encode([(draft.text, draft.special_tokens) for draft in drafts]))
-        prompted = [(draft.prompt_text or "", draft.special_tokens) for draft in drafts]
-        prompts = iter(self._encode(prompted) if any(text for text, _ in prompted) else [None] * len(drafts))
+        wholes, prompts = self._encode(drafts), self._prompts(drafts)
         for item in made:
             yield self.finish(item, next(wholes), next(prompts)) if isinstance(item, Draft) else item
 
-    def _encode(self, texts: list[tuple[str, bool]]) -> list[Encoding]:
-        """Rust batches, one of the texts that the tokenizer adds special tokens to and one of the others."""
-        found: list[Any] = [None] * len(texts)
-        for special in (False, True):
-            places = [place for place, (_, wanted) in enumerate(texts) if wanted == special]
-            chosen = [texts[place][0] for place in places]
-            encode = partial(self.encoder.encode_batch, chosen, add_special_tokens=special)
-            batch = in_time(encode, sum(map(len, chosen))) if chosen else []
-            for place, encoding in zip(places, batch, strict=True):
-                found[place] = encoding
-        return found
+    def _encode(self, drafts: list[Draft]) -> Iterator[Encoded]:
+        """The drafts' texts, those that the tokenizer adds special tokens to apart from the others."""
+        batches = {
+            special: self.encoder.encode(
+                [draft.text for draft in drafts if draft.special_tokens == special], special=special
+            )
+            for special in (False, True)
+        }
+        return (next(batches[draft.special_tokens]) for draft in drafts)
+
+    def _prompts(self, drafts: list[Draft]) -> Iterator[NDArray[np.int32] | None]:
+        """The ids of the drafts' prompts, None where supervision does not start behind one."""
+        batches = {
+            special: iter(
+                self.encoder.ids(
+                    [
+                        draft.prompt_text
+                        for draft in drafts
+                        if draft.prompt_text is not None and draft.special_tokens == special
+                    ],
+                    special=special,
+                )
+            )
+            for special in (False, True)
+        }
+        return (
+            None if draft.prompt_text is None else next(batches[draft.special_tokens]) for draft in drafts
+        )
 
     def draft(self, conversation: Conversation) -> Draft | RowProblem:
         """The text of a conversation that has one.
@@ -179,31 +190,31 @@ class Sampler:
         """The prompt's text where supervision starts behind it."""
         return None if self.markers or self.terms.turns == "every_token" else text
 
-    def finish(self, draft: Draft, encoding: Encoding, prompt: Encoding | None) -> Sample:
+    def finish(self, draft: Draft, encoded: Encoded, prompt: NDArray[np.int32] | None) -> Sample:
         """Tokens of a draft, told apart."""
-        ids = np.array(encoding.ids, dtype=np.int32)
-        offsets = np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
-        edges = monotone(offsets)
-        turns, seam = self._turns(draft, ids, edges), 0
-        if draft.prompt_text is not None and prompt is not None:
-            common = common_prefix(np.array(prompt.ids, dtype=np.int32), ids)
-            seam = len(prompt.ids) - common
+        ids, edges, located = encoded.ids, encoded.edges, draft.located.pieces
+        spans = draft.spans or []
+        both = token_spans(edges, [*spans, *((piece.start, piece.end) for piece in located)])
+        turns, pieces = both[: len(spans)], both[len(spans) :]
+        seam = 0
+        if draft.spans is None:
+            turns = self._all_or_marked(ids)
+        if prompt is not None:
+            common = common_prefix(prompt, ids)
+            seam = len(prompt) - common
             turns = np.maximum(turns, common)
         turns = joined(turns)
+        by_assistant = [piece.role == "assistant" for piece in located]
         supervised = mark(len(ids), turns)
-        pieces = token_spans(edges, [(piece.start, piece.end) for piece in draft.located.pieces])
-        by_assistant = np.array([piece.role == "assistant" for piece in draft.located.pieces], dtype=np.bool_)
         kind = supervised * np.uint8(SUPERVISED)
         kind[mark(len(ids), pieces) & ~supervised] = PROMPT
         answer = mark(len(ids), pieces[by_assistant]) & supervised
         labels = np.where(supervised, ids, np.int32(IGNORED))
         return Sample(
-            draft.conversation, ids, labels, kind, answer, turns, seam, draft, pieces, offsets, edges
+            draft.conversation, ids, labels, kind, answer, turns, seam, draft, pieces, encoded.offsets, edges
         )
 
-    def _turns(self, draft: Draft, ids: NDArray[np.int32], edges: NDArray[np.int32]) -> NDArray[np.int64]:
-        if draft.spans is not None:
-            return token_spans(edges, draft.spans)
+    def _all_or_marked(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
         if self.markers:
             return marked_spans(ids, self.markers)
         return np.array([[0, len(ids)]], dtype=np.int64)

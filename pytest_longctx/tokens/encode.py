@@ -1,0 +1,182 @@
+"""Texts to ids and to the characters of each token, in batches of the Rust tokenizer.
+
+Rust's own offsets cost as much as the ids on long rows. Where a tokenizer works on bytes, the ids alone tell
+them: if the bytes of a row's tokens, put together, are the bytes of its text, then each token stands where
+those before it end. So the ids come from `encode_batch_fast`, and every row is compared byte for byte. A row
+that differs (the tokenizer normalizes its text, or an added token takes white space along) is encoded again,
+with offsets. That Rust says the same is tried for the tokenizer on texts of many kinds, and for the rows on
+one of each batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pytest_longctx.errors import TokenizerError
+from pytest_longctx.tokens.align import monotone
+from pytest_longctx.tokens.byte_table import ByteTable, trims, works_on_bytes
+from pytest_longctx.tokens.deadline import in_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from tokenizers import Encoding
+    from tokenizers import Tokenizer as RustTokenizer
+
+MAX_CHARACTERS = 1 << 22  # of one batch, which takes some hundred bytes a token while Rust works on it
+_TRIED = 4096  # characters of one text a batch
+_SECOND_TIMES = 1 / 8  # of a batch encoded twice: more is slower than offsets from the start
+
+PROBES = (
+    "Hello, world! It's 12345 and 3.14159\n\n\tfor x in range(10):  print(x)  # don't\r\n",
+    "  leading, trailing  and   inner    spaces   \n \n",
+    "Zoë naïvely ate crème brûlée — “quoted” … 100 % £5 ½",
+    "привет мир; γειά σου; שלום עולם; مرحبا بالعالم; नमस्ते; สวัสดี; 안녕하세요; 你好，世界。こんにちは",
+    "🙂 👩‍👩‍👧‍👦 🇩🇪 👍🏽 a\u0301e\u0308 \u200b\u200d\ufeff\u00a0\u2028 \x00\x07\x7f 𝔘𝔫𝔦 𓀀",
+    "a",
+    "",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The tokens of one text.
+
+    ids: int32[T]. offsets: int32[T, 2], the characters of each token. edges: the same made monotone.
+    """
+
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int32]
+    edges: NDArray[np.int32]
+
+
+class TextEncoder:
+    """The Rust tokenizer, without truncation and padding.
+
+    by_bytes: whether the spans of tokens follow from their bytes; else all come from Rust.
+    """
+
+    def __init__(self, rust: RustTokenizer) -> None:
+        self.rust = rust
+        rust.no_truncation()
+        rust.no_padding()
+        self._table = ByteTable(rust)
+        self._trims = trims(rust)
+        self.by_bytes = works_on_bytes(rust) and self._agrees()
+        self._adds = bool(self.ids([""], special=True)[0].size)
+
+    def ids(self, texts: Sequence[str], *, special: bool) -> list[NDArray[np.int32]]:
+        """Per text int32[T], with the special tokens that the tokenizer adds if they are wanted."""
+        return [
+            np.array(encoding.ids, dtype=np.int32)
+            for batch in _batches(texts)
+            for encoding in self._call(self.rust.encode_batch_fast, batch, special)
+        ]
+
+    def encode(self, texts: Sequence[str], *, special: bool) -> Iterator[Encoded]:
+        """Each text with its spans, in order.
+
+        Raises:
+            TokenizerError: the tokenizer fails, or contradicts itself.
+        """
+        for batch in _batches(texts):
+            by_bytes = self.by_bytes and not (special and self._adds)
+            yield from (self._by_bytes if by_bytes else self._by_rust)(batch, special)
+
+    def _call(self, encode: Any, texts: list[str], special: bool) -> list[Encoding]:
+        call = partial(encode, texts, add_special_tokens=special)
+        return in_time(call, sum(map(len, texts))) if texts else []
+
+    def _by_rust(self, texts: list[str], special: bool) -> Iterator[Encoded]:
+        return map(_from_rust, self._call(self.rust.encode_batch, texts, special))
+
+    def _by_bytes(self, texts: list[str], special: bool) -> Iterator[Encoded]:
+        self._try(texts[len(texts) // 2][:_TRIED], special)
+        found = self._from_bytes(texts, special)
+        others = [text for text, item in zip(texts, found, strict=True) if item is None]
+        if sum(map(len, others)) > _SECOND_TIMES * sum(map(len, texts)):
+            self.by_bytes = False
+        again = self._by_rust(others, special)
+        return (next(again) if item is None else item for item in found)
+
+    def _try(self, text: str, special: bool) -> None:
+        if not self._same([text], special):
+            raise TokenizerError(
+                "tokenizer.path: the offsets that the tokenizer gives contradict the bytes of its tokens, "
+                f"in a text of {len(text):,} characters that starts {text[:40]!r}"
+            )
+
+    def _agrees(self) -> bool:
+        added = [token.content for token in self.rust.get_added_tokens_decoder().values()][:64]
+        return self._same([*PROBES, " x\n".join(["", *added, ""]), "".join(added)], special=False)
+
+    def _same(self, texts: list[str], special: bool) -> bool:
+        """Whether Rust gives the same spans, wherever the bytes tell them."""
+        pairs = zip(self._from_bytes(texts, special), self._by_rust(texts, special), strict=True)
+        return all(
+            item is None or (np.array_equal(own.ids, item.ids) and np.array_equal(own.offsets, item.offsets))
+            for item, own in pairs
+        )
+
+    def _from_bytes(self, texts: list[str], special: bool) -> list[Encoded | None]:
+        """Each text whose tokens' bytes are its own, and None for any other."""
+        rows = [encoding.ids for encoding in self._call(self.rust.encode_batch_fast, texts, special)]
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(counts.sum()))
+        raws = [text.encode() for text in texts]
+        equal = [self._table.text(row) == raw for row, raw in zip(rows, raws, strict=True)]
+        spans, stops = self._byte_spans(ids, counts), np.cumsum(counts).tolist()
+        return [
+            self._in_characters(ids[start:stop], spans[start:stop], raw) if same else None
+            for raw, start, stop, same in zip(raws, [0, *stops[:-1]], stops, equal, strict=True)
+        ]
+
+    def _byte_spans(self, ids: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
+        """int32[T, 2], bytes of each token in its row; a column is contiguous."""
+        sizes = self._table.sizes[ids]
+        ends = np.cumsum(sizes, dtype=np.int64)
+        before = np.append(0, ends)[np.cumsum(counts) - counts]
+        spans = np.empty((2, len(ids)), dtype=np.int32)
+        spans[1] = ends - np.repeat(before, counts)
+        spans[0] = spans[1] - sizes
+        return spans.T
+
+    def _in_characters(self, ids: NDArray[np.int32], spans: NDArray[np.int32], raw: bytes) -> Encoded:
+        """The characters that hold the first and the last byte of each token."""
+        if not raw.isascii():
+            begins = (np.frombuffer(raw, dtype=np.uint8) & 0xC0) != 0x80
+            character = np.cumsum(begins, dtype=np.int32)
+            spans = np.stack([character[spans[:, 0]] - 1, character[spans[:, 1] - 1]]).T
+        if not self._trims:
+            return Encoded(ids, spans, spans)
+        leading, trailing = self._table.leading[ids], self._table.trailing[ids]
+        starts = np.minimum(spans[:, 0] + leading, spans[:, 1])
+        ends = np.maximum(spans[:, 1] - trailing, starts)
+        spans = np.stack([starts, np.where(spans[:, 1] >= trailing, ends, spans[:, 1])]).T
+        return Encoded(ids, spans, monotone(spans))
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Parts of a bounded size, of at least one text each."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and size + len(text) > MAX_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+def _from_rust(encoding: Encoding) -> Encoded:
+    pairs = chain.from_iterable(encoding.offsets)
+    offsets = np.fromiter(pairs, np.int32, 2 * len(encoding)).reshape(-1, 2)
+    return Encoded(np.array(encoding.ids, dtype=np.int32), offsets, monotone(offsets))
