@@ -12,10 +12,13 @@ import numpy as np
 
 from pytest_longctx.errors import PackingError
 from pytest_longctx.packing.batch import read_batch
+from pytest_longctx.packing.block import Waiting, copied, fields_of
 from pytest_longctx.packing.conservation import Coverage, conservation
 from pytest_longctx.packing.invariants import PER_BATCH, index_range, supervision_per_row
+from pytest_longctx.packing.layout import layouts
 from pytest_longctx.packing.match import SampleIndex
-from pytest_longctx.packing.view import Viewer, list_names
+from pytest_longctx.packing.proof import Prover
+from pytest_longctx.packing.view import View, Viewer, list_names, row_edges
 from pytest_longctx.tokens.sample import IGNORED
 from pytest_longctx.witness import Witness
 
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_longctx.packing.batch import PackedRow
-    from pytest_longctx.packing.view import View
+    from pytest_longctx.packing.block import Block
+    from pytest_longctx.packing.segments import Segments
     from pytest_longctx.tokens.ledger import Samples
 
 MOST_WITNESSES = 10_000
@@ -121,15 +125,64 @@ class _Pass:
         self.index = SampleIndex(samples, expected.lengths, expected.capacity)
         self.viewer = Viewer(samples, self.index, expected.pad_token_id)
         self.coverage = Coverage(samples, expected.lengths)
+        self.prover = Prover(samples, self.index, expected)
+        self.waiting = Waiting(self._judge)
         self.batch_rows = 0
 
     def take(self, delivery: Delivery) -> None:
-        first = self.batch_rows if delivery.rows is None else self.result.rows
-        if delivery.rows is not None:
-            self._rows(delivery.rows, apart=delivery.batch is None)
         if delivery.batch is None and delivery.rows is not None:
+            self.waiting.settle()
+            self._rows(delivery.rows, apart=True)
             return
-        view = self.viewer.view(read_batch(delivery.batch, self.maker), delivery.rows, first)
+        first = self.batch_rows + self.waiting.rows if delivery.rows is None else self.result.rows
+        if delivery.rows is not None:
+            self._rows(delivery.rows, apart=False)
+        if not (self.prover.able and self.waiting.take(delivery, first)):
+            self.waiting.settle()
+            self._look(delivery, delivery.batch, first)
+
+    def _judge(self, block: Block) -> None:
+        """Prove a block sound, or look at each of its batches."""
+        segments = self.prover.prove(block)
+        if segments is not None:
+            self._accept(segments)
+            return
+        for member in block.members:
+            self._look(member.delivery, fields_of(block, member), member.first_row)
+
+    def _accept(self, segments: Segments) -> None:
+        """Count a block that has no offence."""
+        result, block = self.result, segments.block
+        targets = segments.all_targets
+        result.targets += targets
+        result.expected_targets += targets
+        result.width_tokens += block.size
+        result.piece_tokens += int(segments.size.sum())
+        result.batches += len(segments.rows)
+        self.batch_rows += len(segments.packed_edges)
+        if block.members[0].delivery.rows is None and not result.rows_seen:
+            result.rows += len(segments.rows)
+            result.row_tokens += int(segments.filled.sum())
+            result.row_lengths.extend(segments.filled.tolist())
+        rows = np.searchsorted(segments.packed_edges, segments.start, side="right") - 1
+        result.packed_row[segments.sample] = block.members[0].first_row + rows
+        if result.example is None or len(result.example.pieces.start) < 2:
+            self._show(segments)
+
+    def _show(self, segments: Segments) -> None:
+        """Keep the first batch that packs several samples, else the first of all."""
+        several = np.flatnonzero(segments.per_member > 1)
+        if several.size or self.result.example is None:
+            member = segments.block.members[int(several[0]) if several.size else 0]
+            batch = read_batch(copied(fields_of(segments.block, member)), self.maker)
+            pieces = segments.pieces_of(member)
+            edges = row_edges(batch, member.delivery.rows)
+            view = View(batch, self.samples, pieces, layouts(batch), edges, member.first_row)
+            self.result.example = view
+
+    def _look(self, delivery: Delivery, fields: Any, first: int) -> None:
+        """Look at one batch with every invariant."""
+        view = self.viewer.view(read_batch(fields, self.maker), delivery.rows, first)
         if delivery.rows is None and not self.result.rows_seen:
             self._rows_of_batch(view)
         self._inspect(view, delivery.normalizer)
@@ -155,7 +208,7 @@ class _Pass:
             result.row_tokens += len(row.ids)
             result.row_lengths.append(len(row.ids))
             self._capacity(number, len(row.ids), self.expected.capacity)
-            if apart and not (row.labels[1:] != IGNORED).any():
+            if apart and not _has_target(row.labels):
                 self._idle(self._named(row, number), len(row.ids))
         result.rows += len(rows)
 
@@ -205,6 +258,7 @@ class _Pass:
         result.fragments += int((view.pieces.known & (view.pieces.offset > 0)).sum())
 
     def finish(self) -> Audit:
+        self.waiting.settle()
         if not self.batch_rows:
             fed = int(self.expected.fed.sum())
             raise PackingError(f"{self.maker} delivered no batch, expected the {fed} samples it was given")
@@ -228,6 +282,11 @@ def _targets(view: View) -> tuple[int, int]:
         labels = samples.labels[begin + 1 : begin + int(pieces.end[piece] - pieces.start[piece])]
         wanted += int(np.count_nonzero(labels != IGNORED))
     return found, wanted
+
+
+def _has_target(labels: NDArray[np.int64]) -> bool:
+    """Whether a row trains anything; most rows end with a target."""
+    return len(labels) > 1 and bool(labels[-1] != IGNORED or (labels[1:] != IGNORED).any())
 
 
 def grouped(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -89,9 +89,12 @@ class Coverage:
         """Take out what is set aside and makes up this content, in one piece or in several."""
         for size in sorted((size for size in self.sizes if size <= len(content)), reverse=True):
             waiting = self.remnants.get(content[:size])
-            if waiting and (size == len(content) or self._close(content[size:])):
-                waiting.pop()
+            if not waiting:
+                continue
+            taken = waiting.pop()  # before the rest is looked for, which may be of the same content
+            if size == len(content) or self._close(content[size:]):
                 return True
+            waiting.append(taken)
         return False
 
     @cached_property

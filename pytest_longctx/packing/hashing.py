@@ -18,7 +18,7 @@ _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _powers(base: np.uint64, size: int) -> Hashes:
     steps = np.full(size, base, dtype=np.uint64)
     steps[:1] = 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.ledger import Samples
 
     Ints = NDArray[np.int64]
-    Choose = Callable[[int, Ints, Ints, Ints], Ints]
+    Choose = Callable[[Ints, Ints, Ints], Ints]
 
 BLOCK_TOKENS = 1 << 20
 UNKNOWN = -1
@@ -58,21 +58,34 @@ class SampleIndex:
     def __init__(self, samples: Samples, lengths: Ints, capacity: int) -> None:
         self.samples, self.lengths = samples, lengths
         self.delivered = np.zeros(len(lengths), dtype=np.int64)
-        total = np.diff(samples.offsets)
-        cut = np.minimum(total, capacity)
-        self._exact = self._table(lengths, lengths > 0, _exact_hashes)
-        self._others = [
-            (self._table(total, total != lengths, _exact_hashes), np.zeros_like(self.delivered)),
-            (
-                self._table(cut, (cut != lengths) & (cut != total), _exact_hashes),
-                np.zeros_like(self.delivered),
-            ),
-        ]
-        self._whole_lengths = np.unique(lengths[lengths > 0])
-        self._unordered: _Multiset | None = None
+        self.capacity = capacity
         self._differ: dict[int, bool] = {}
 
-    def _table(self, lengths: Ints, chosen: NDArray[np.bool_], function: Callable[..., Hashes]) -> _Multiset:
+    @cached_property
+    def _exact(self) -> _Multiset:
+        """The samples as they should come."""
+        return self.table(self.lengths, self.lengths > 0, exact_hashes)
+
+    @cached_property
+    def _others(self) -> list[tuple[_Multiset, Ints]]:
+        """Whole samples that should not come whole, and those cut at the capacity; each with its counts."""
+        total = np.diff(self.samples.offsets)
+        cut = np.minimum(total, self.capacity)
+        kinds = ((total, total != self.lengths), (cut, (cut != self.lengths) & (cut != total)))
+        return [
+            (self.table(lengths, chosen, exact_hashes), np.zeros_like(self.delivered))
+            for lengths, chosen in kinds
+        ]
+
+    @cached_property
+    def _unordered(self) -> _Multiset:
+        return self.table(self.lengths, self.lengths > 0, unordered_hashes)
+
+    @cached_property
+    def _whole_lengths(self) -> Ints:
+        return np.unique(self.lengths[self.lengths > 0])
+
+    def table(self, lengths: Ints, chosen: NDArray[np.bool_], function: Callable[..., Hashes]) -> _Multiset:
         """The first tokens of the chosen samples; hashed block by block so that memory stays bounded."""
         wanted = np.flatnonzero(chosen)
         starts = self.samples.offsets[wanted]
@@ -92,12 +105,13 @@ class SampleIndex:
         begin = int(self.samples.offsets[sample])
         return self.samples.labels[begin + 1 : begin + int(self.lengths[sample])]
 
-    def labels_differ(self, group: int, members: Ints) -> bool:
-        """Whether samples of equal ids have other labels; found out once for each group."""
-        if group not in self._differ:
+    def labels_differ(self, members: Ints) -> bool:
+        """Whether samples of equal ids have other labels; found out once for each such group."""
+        first = int(members[0])
+        if first not in self._differ:
             kinds = {self.labels_of(sample).tobytes() for sample in members.tolist()}
-            self._differ[group] = len(kinds) > 1
-        return self._differ[group]
+            self._differ[first] = len(kinds) > 1
+        return self._differ[first]
 
     def recognise(self, prefix: Hashes, starts: Ints, ends: Ints) -> NDArray[np.bool_]:
         """bool[S], spans that are a whole or cut sample; prefix: the batch's hashes. Nothing is counted."""
@@ -123,7 +137,7 @@ class SampleIndex:
         Samples of equal ids may have other labels: then a segment is the one whose labels it has.
         """
         hashes = span_hashes(prefix, starts, ends)
-        sample = self._exact.take(hashes, self.delivered, _ByLabels(self, labels, starts, ends))
+        sample = self._exact.take(hashes, self.delivered, ByLabels(self, labels, starts, ends))
         shuffled = np.zeros(len(starts), dtype=np.bool_)
         for table, seen in self._others:
             missing = np.flatnonzero(sample == UNKNOWN)
@@ -135,8 +149,6 @@ class SampleIndex:
         return Pieces(starts, ends, sample, np.zeros(len(starts), dtype=np.int64), shuffled)
 
     def _in_another_order(self, ids: Ints, starts: Ints, ends: Ints) -> Ints:
-        if self._unordered is None:
-            self._unordered = self._table(self.lengths, self.lengths > 0, unordered_hashes)
         return self._unordered.take(unordered_hashes(ids, starts, ends), self.delivered)
 
     def longest_whole(self, prefix: Hashes, at: int, size: int) -> int:
@@ -158,19 +170,20 @@ class SampleIndex:
         return bool(self._exact.holds(hashes)[0] and self._exact.has(hashes[0], sample))
 
 
-def _exact_hashes(ids: NDArray[np.integer], starts: Ints, ends: Ints) -> Hashes:
+def exact_hashes(ids: NDArray[np.integer], starts: Ints, ends: Ints) -> Hashes:
+    """uint64[S], the hash of each span of some ids."""
     return span_hashes(prefix_hashes(ids), starts, ends)
 
 
-class _ByLabels:
+class ByLabels:
     """Tells samples of equal ids apart by their labels, where these differ; the first label may be masked."""
 
     def __init__(self, index: SampleIndex, labels: Ints, starts: Ints, ends: Ints) -> None:
         self.index, self.labels, self.starts, self.ends = index, labels, starts, ends
 
-    def __call__(self, group: int, segments: Ints, fresh: Ints, members: Ints) -> Ints:
+    def __call__(self, segments: Ints, fresh: Ints, members: Ints) -> Ints:
         """The fresh samples in the order in which the segments get them."""
-        if not self.index.labels_differ(group, members):
+        if not self.index.labels_differ(members):
             return fresh
         left = fresh.tolist()
         ordered = [self._pick(segment, left) for segment in segments.tolist() if left]
@@ -240,7 +253,7 @@ class _Multiset:
         members = self._members(group)
         fresh = members[delivered[members] == 0]
         if choose is not None:
-            fresh = choose(group, segments, fresh, members)
+            fresh = choose(segments, fresh, members)
         given = np.concatenate([fresh, np.full(len(segments), members[-1])])[: len(segments)]
         np.add.at(delivered, given, 1)
         return given

@@ -163,7 +163,7 @@ class Viewer:
         if best is None or not self._complete(prefix, best):
             best = self._best(prefix, [*found, *_guesses(batch, packed)])
         pieces = self._pieces(batch, prefix, cast("Layout", best))
-        return View(batch, self.samples, pieces, found, _row_edges(batch, packed), first_row)
+        return View(batch, self.samples, pieces, found, row_edges(batch, packed), first_row)
 
     def _best(self, prefix: Hashes, found: list[Layout]) -> Layout | None:
         """The layout that names nothing but samples, and most of them; else the one that names most."""
@@ -231,7 +231,7 @@ def _guesses(batch: Batch, packed: Sequence[PackedRow] | None) -> Iterator[Layou
     yield from_lengths("one segment a row", batch, [np.array([batch.width])] * batch.rows)
 
 
-def _row_edges(batch: Batch, packed: Sequence[PackedRow] | None) -> Ints:
+def row_edges(batch: Batch, packed: Sequence[PackedRow] | None) -> Ints:
     """Where packed rows start: a collator may flatten several into one row of the batch."""
     if packed is None or len(packed) == batch.rows or batch.rows > 1:
         return np.arange(batch.rows) * batch.width

@@ -65,6 +65,22 @@ def test_wrapping_that_reads_the_first_rows_again():
     ]
 
 
+def test_one_piece_closes_one_gap():
+    """Of four equal samples the first comes with another token for its first: one [0] makes up no [0, 0]."""
+    samples = [{"input_ids": [0, 0], "labels": labels} for labels in ([-100, -100], [0, 0], [0, 0], [0, 0])]
+
+    def collate(rows):
+        batch = flat(rows)
+        if batch["input_ids"].size == 6:
+            batch["input_ids"][0, 0] = 100
+        return batch
+
+    conservation = found(shipped_packers({})["ffd"], Case(samples, capacity=7), collate)[
+        "sample_conservation"
+    ]
+    assert conservation[0] == ("sample 0", "2 tokens once", "lost")
+
+
 def test_wrapping_keeps_every_token():
     case = Case(tokens([1], [2, 3], [4, 5, 6], [7], [8, 9]), capacity=2)
     rows = list(trl("wrapped", batch_size=2)(case.admitted, 2))
