@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pytest_longctx.errors import TokenizerError
 
@@ -140,31 +140,42 @@ def process_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def in_time(call: Callable[[], T], characters: int) -> T:
-    """The result of native code over a text of so many characters.
+class Native(Generic[T]):
+    """A call of native code over so many characters, which runs while this process does other work."""
 
-    Raises:
-        LimitError: it had not ended in time; its thread goes on, and ends with the process.
-        TokenizerError: it panicked, which is no `Exception` in the bindings of Rust.
-    """
-    outcome: dict[str, Any] = {}
+    def __init__(self, call: Callable[[], T], characters: int) -> None:
+        self._call, self._outcome = call, dict[str, Any]()
+        self._seconds = NATIVE_SECONDS + SECONDS_A_CHARACTER * characters
+        self._thread = threading.Thread(target=self._run, name="longctx-tokenizer", daemon=True)
+        self._thread.start()
 
-    def run() -> None:
+    def _run(self) -> None:
         try:
-            outcome["result"] = call()
+            self._outcome["result"] = self._call()
         except BaseException as error:  # a Rust panic is a BaseException
-            outcome["error"] = error
+            self._outcome["error"] = error
 
-    seconds = NATIVE_SECONDS + SECONDS_A_CHARACTER * characters
-    thread = threading.Thread(target=run, name="longctx-tokenizer", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise LimitError(f"the tokenizer had not ended after {seconds:.3g} seconds; its pattern may explode")
-    error = outcome.get("error")
-    if error is None:
-        result: T = outcome["result"]
-        return result
-    if isinstance(error, Exception):
-        raise error
-    raise TokenizerError(f"the tokenizer failed: {error}") from None
+    def result(self) -> T:
+        """What it returns.
+
+        Raises:
+            LimitError: it had not ended in time; its thread goes on, and ends with the process.
+            TokenizerError: it panicked, which is no `Exception` in the bindings of Rust.
+        """
+        self._thread.join(self._seconds)
+        if self._thread.is_alive():
+            raise LimitError(
+                f"the tokenizer had not ended after {self._seconds:.3g} seconds; its pattern may explode"
+            )
+        error = self._outcome.get("error")
+        if error is None:
+            result: T = self._outcome["result"]
+            return result
+        if isinstance(error, Exception):
+            raise error
+        raise TokenizerError(f"the tokenizer failed: {error}") from None
+
+
+def in_time(call: Callable[[], T], characters: int) -> T:
+    """The result of native code over a text of so many characters; errors as in `Native.result`."""
+    return Native(call, characters).result()

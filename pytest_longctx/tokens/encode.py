@@ -13,24 +13,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from pytest_longctx.errors import TokenizerError
 from pytest_longctx.tokens.align import monotone
 from pytest_longctx.tokens.byte_table import ByteTable, trims, works_on_bytes
-from pytest_longctx.tokens.deadline import in_time
+from pytest_longctx.tokens.deadline import Native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
     from tokenizers import Encoding
     from tokenizers import Tokenizer as RustTokenizer
 
-MAX_CHARACTERS = 1 << 22  # of one batch, which takes some hundred bytes a token while Rust works on it
-_TRIED = 4096  # characters of one text a batch
+T = TypeVar("T")
+
+# While Rust encodes one batch, the next is rendered. It takes some hundred bytes a token meanwhile.
+BATCH = 64
+MAX_CHARACTERS = 1 << 21
+
+_TRIED = 1024  # characters of one text a batch
 _SECOND_TIMES = 1 / 8  # of a batch encoded twice: more is slower than offsets from the start
 
 PROBES = (
@@ -71,34 +76,39 @@ class TextEncoder:
         self.by_bytes = works_on_bytes(rust) and self._agrees()
         self._adds = bool(self.ids([""], special=True)[0].size)
 
-    def ids(self, texts: Sequence[str], *, special: bool) -> list[NDArray[np.int32]]:
+    def ids(self, texts: list[str], *, special: bool) -> list[NDArray[np.int32]]:
         """Per text int32[T], with the special tokens that the tokenizer adds if they are wanted."""
-        return [
-            np.array(encoding.ids, dtype=np.int32)
-            for batch in _batches(texts)
-            for encoding in self._call(self.rust.encode_batch_fast, batch, special)
-        ]
+        encodings = self._begin(self.rust.encode_batch_fast, texts, special).result() if texts else []
+        return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
 
-    def encode(self, texts: Sequence[str], *, special: bool) -> Iterator[Encoded]:
-        """Each text with its spans, in order.
+    def encode(self, texts: list[str], *, special: bool) -> Iterator[Encoded]:
+        """Each text with its spans, in order; the errors are those of `begin`."""
+        return self.begin(texts, special=special)()
 
-        Raises:
-            TokenizerError: the tokenizer fails, or contradicts itself.
+    def begin(self, texts: list[str], *, special: bool) -> Callable[[], Iterator[Encoded]]:
+        """Begin to encode texts as one batch, while this process does other work.
+
+        Returns:
+            a function that waits for it, and gives each text with its spans, in order. It raises
+            TokenizerError where the tokenizer fails, or contradicts itself.
         """
-        for batch in _batches(texts):
-            by_bytes = self.by_bytes and not (special and self._adds)
-            yield from (self._by_bytes if by_bytes else self._by_rust)(batch, special)
+        if not texts:
+            return lambda: iter(())
+        if self.by_bytes and not (special and self._adds):
+            begun = self._begin(self.rust.encode_batch_fast, texts, special)
+            return lambda: self._by_bytes(texts, special, begun.result())
+        slower = self._begin(self.rust.encode_batch, texts, special)
+        return lambda: map(_from_rust, slower.result())
 
-    def _call(self, encode: Any, texts: list[str], special: bool) -> list[Encoding]:
-        call = partial(encode, texts, add_special_tokens=special)
-        return in_time(call, sum(map(len, texts))) if texts else []
+    def _begin(self, encode: Any, texts: list[str], special: bool) -> Native[list[Encoding]]:
+        return Native(partial(encode, texts, add_special_tokens=special), sum(map(len, texts)))
 
     def _by_rust(self, texts: list[str], special: bool) -> Iterator[Encoded]:
-        return map(_from_rust, self._call(self.rust.encode_batch, texts, special))
+        return map(_from_rust, self._begin(self.rust.encode_batch, texts, special).result() if texts else [])
 
-    def _by_bytes(self, texts: list[str], special: bool) -> Iterator[Encoded]:
+    def _by_bytes(self, texts: list[str], special: bool, batch: list[Encoding]) -> Iterator[Encoded]:
         self._try(texts[len(texts) // 2][:_TRIED], special)
-        found = self._from_bytes(texts, special)
+        found = self._from_bytes(texts, batch)
         others = [text for text, item in zip(texts, found, strict=True) if item is None]
         if sum(map(len, others)) > _SECOND_TIMES * sum(map(len, texts)):
             self.by_bytes = False
@@ -118,15 +128,16 @@ class TextEncoder:
 
     def _same(self, texts: list[str], special: bool) -> bool:
         """Whether Rust gives the same spans, wherever the bytes tell them."""
-        pairs = zip(self._from_bytes(texts, special), self._by_rust(texts, special), strict=True)
+        batch = self._begin(self.rust.encode_batch_fast, texts, special).result()
+        pairs = zip(self._from_bytes(texts, batch), self._by_rust(texts, special), strict=True)
         return all(
             item is None or (np.array_equal(own.ids, item.ids) and np.array_equal(own.offsets, item.offsets))
             for item, own in pairs
         )
 
-    def _from_bytes(self, texts: list[str], special: bool) -> list[Encoded | None]:
+    def _from_bytes(self, texts: list[str], batch: list[Encoding]) -> list[Encoded | None]:
         """Each text whose tokens' bytes are its own, and None for any other."""
-        rows = [encoding.ids for encoding in self._call(self.rust.encode_batch_fast, texts, special)]
+        rows = [encoding.ids for encoding in batch]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(counts.sum()))
         raws = [text.encode() for text in texts]
@@ -162,16 +173,16 @@ class TextEncoder:
         return Encoded(ids, spans, monotone(spans))
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Parts of a bounded size, of at least one text each."""
-    batch: list[str] = []
+def batches(items: Iterable[T], characters: Callable[[T], int]) -> Iterator[list[T]]:
+    """Parts of a bounded number of items and characters; an item that is larger is the last of its part."""
+    batch: list[T] = []
     size = 0
-    for text in texts:
-        if batch and size + len(text) > MAX_CHARACTERS:
+    for item in items:
+        batch.append(item)
+        size += characters(item)
+        if len(batch) == BATCH or size >= MAX_CHARACTERS:
             yield batch
             batch, size = [], 0
-        batch.append(text)
-        size += len(text)
     if batch:
         yield batch
 

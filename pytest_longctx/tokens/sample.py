@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import TokenizerError
 from pytest_longctx.tokens.align import joined, mark, token_spans
-from pytest_longctx.tokens.encode import TextEncoder
+from pytest_longctx.tokens.encode import TextEncoder, batches
 from pytest_longctx.tokens.locate import Located, Piece, locate
 from pytest_longctx.tokens.marker import marked_spans
 from pytest_longctx.tokens.template import RenderError, no_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,6 +70,8 @@ class Sample:
     edges: NDArray[np.int32] = field(default_factory=lambda: _NO_OFFSETS)
 
 
+_Begun: TypeAlias = Draft | Sample | RowProblem
+
 _NO_SPANS: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
 _NO_OFFSETS: NDArray[np.int32] = np.empty((0, 2), dtype=np.int32)
 
@@ -93,40 +95,46 @@ class Sampler:
 
         A row that renders to no token is a sample of none.
         """
-        made = [tokenized_sample(c) if c.input_ids is not None else self.draft(c) for c in conversations]
-        drafts = [draft for draft in made if isinstance(draft, Draft)]
-        wholes, prompts = self._encode(drafts), self._prompts(drafts)
-        for item in made:
-            yield self.finish(item, next(wholes), next(prompts)) if isinstance(item, Draft) else item
+        waiting: Callable[[], Iterator[Sample | RowProblem]] = lambda: iter(())  # noqa: E731
+        for batch in batches(map(self._begin, conversations), _characters):
+            begun = self._encode(batch)
+            yield from waiting()
+            waiting = begun
+        yield from waiting()
 
-    def _encode(self, drafts: list[Draft]) -> Iterator[Encoded]:
-        """The drafts' texts, those that the tokenizer adds special tokens to apart from the others."""
-        batches = {
-            special: self.encoder.encode(
-                [draft.text for draft in drafts if draft.special_tokens == special], special=special
+    def _begin(self, conversation: Conversation) -> _Begun:
+        if conversation.input_ids is not None:
+            return tokenized_sample(conversation)
+        return self.draft(conversation)
+
+    def _encode(self, batch: list[_Begun]) -> Callable[[], Iterator[Sample | RowProblem]]:
+        """Begin to encode the drafts, those apart that the tokenizer adds special tokens to."""
+        begun = {
+            special: self.encoder.begin(
+                [item.text for item in batch if isinstance(item, Draft) and item.special_tokens == special],
+                special=special,
             )
             for special in (False, True)
         }
-        return (next(batches[draft.special_tokens]) for draft in drafts)
 
-    def _prompts(self, drafts: list[Draft]) -> Iterator[NDArray[np.int32] | None]:
-        """The ids of the drafts' prompts, None where supervision does not start behind one."""
-        batches = {
-            special: iter(
-                self.encoder.ids(
-                    [
-                        draft.prompt_text
-                        for draft in drafts
-                        if draft.prompt_text is not None and draft.special_tokens == special
-                    ],
-                    special=special,
-                )
-            )
-            for special in (False, True)
-        }
-        return (
-            None if draft.prompt_text is None else next(batches[draft.special_tokens]) for draft in drafts
-        )
+        def finished() -> Iterator[Sample | RowProblem]:
+            wholes = {special: encoded() for special, encoded in begun.items()}
+            prompts = {special: self._prompts(batch, special) for special in begun}
+            for item in batch:
+                if isinstance(item, Draft):
+                    special = item.special_tokens
+                    prompt = None if item.prompt_text is None else next(prompts[special])
+                    yield self.finish(item, next(wholes[special]), prompt)
+                else:
+                    yield item
+
+        return finished
+
+    def _prompts(self, batch: list[_Begun], special: bool) -> Iterator[NDArray[np.int32]]:
+        """The ids of what stands in front of the completions, for rows where supervision starts behind it."""
+        drafts = [item for item in batch if isinstance(item, Draft) and item.special_tokens == special]
+        texts = [draft.prompt_text for draft in drafts if draft.prompt_text is not None]
+        return iter(self.encoder.ids(texts, special=special))
 
     def draft(self, conversation: Conversation) -> Draft | RowProblem:
         """The text of a conversation that has one.
@@ -223,6 +231,10 @@ class Sampler:
         """Why conversations of messages cannot be supervised as the contract wants it, or None."""
         lacking = self._by_blocks and not self.tokenizer.marks_generation
         return no_generation(self.tokenizer) if lacking else None
+
+
+def _characters(item: _Begun) -> int:
+    return len(item.text) if isinstance(item, Draft) else 0
 
 
 def tokenized_sample(conversation: Conversation) -> Sample:

@@ -60,7 +60,7 @@ def same_as_rust(rust, texts, *, special=False, encoder=None):
 def test_a_tokenizer_of_bytes_needs_no_offsets():
     encoder = TextEncoder(example())
     encoder.rust = NoOffsets(encoder.rust)
-    (found,) = encoder._by_bytes(["é🙂 x"], special=False)
+    (found,) = encoder.encode(["é🙂 x"], special=False)
     (own,) = example().encode_batch(["é🙂 x"], add_special_tokens=False)
     assert [tuple(pair) for pair in found.offsets.tolist()] == own.offsets
 
@@ -196,7 +196,13 @@ def test_gaps_in_the_vocabulary_and_bytes_without_a_token():
 @pytest.mark.parametrize("most", [1, 10, 150])
 def test_batches_of_a_bounded_size(monkeypatch, most):
     monkeypatch.setattr(encode, "MAX_CHARACTERS", most)
-    sizes = [[len(text) for text in batch] for batch in encode._batches(TEXTS)]
-    assert sum(sizes, []) == [len(text) for text in TEXTS]  # noqa: RUF017
-    assert all(len(batch) == 1 or sum(batch) <= most for batch in sizes)
-    same_as_rust(example(), TEXTS)
+    parts = list(encode.batches(iter(TEXTS), len))
+    assert [text for part in parts for text in part] == TEXTS
+    assert all(sum(map(len, part[:-1])) < most for part in parts)
+    assert all(sum(map(len, part)) >= most for part in parts[:-1])
+
+
+def test_batches_of_a_bounded_number(monkeypatch):
+    monkeypatch.setattr(encode, "BATCH", 2)
+    assert list(encode.batches("abcde", len)) == [["a", "b"], ["c", "d"], ["e"]]
+    assert list(encode.batches("", len)) == []
