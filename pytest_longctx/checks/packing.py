@@ -19,8 +19,11 @@ from pytest_longctx.checks.check import (
 from pytest_longctx.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_longctx.contract import Contract
     from pytest_longctx.evidence import Evidence
+    from pytest_longctx.packing.comparison import Comparison
     from pytest_longctx.verdict import Number, Unit
 
 INVARIANTS: dict[str, tuple[str, str]] = {
@@ -131,8 +134,12 @@ def limit(name: str, evidence: Evidence) -> Verdict:
     section, audit = evidence.contract.packing, evidence.audit
     measured, unit, note = _measured(name, evidence)
     capacity = evidence.pipeline.expected.capacity
-    context = (f"{audit.rows:,} rows of at most {capacity:,} tokens, {audit.row_tokens:,} in all",)
-    return limit_verdict(
+    context: tuple[str, ...] = (
+        f"{audit.rows:,} rows of at most {capacity:,} tokens, {audit.row_tokens:,} in all",
+    )
+    if name != "max_padding_ratio":
+        context = (*context, *_statements(audit.comparison))
+    verdict = limit_verdict(
         name,
         measured,
         unit,
@@ -141,6 +148,25 @@ def limit(name: str, evidence: Evidence) -> Verdict:
         context=context,
         advice="pack larger map batches, sort longest first, or use the reference packer ffd",
     )
+    return verdict if verdict.outcome != "passed" else _told(verdict, context)
+
+
+def _statements(comparison: Comparison | None) -> Iterator[str]:
+    """What can be said of the packer: which reference it is, and how far it is from the fewest rows."""
+    if comparison is None:
+        yield "not compared with the reference packers: samples or rows did not come as planned"
+        return
+    yield f"this packer {'is ' * bool(comparison.exactly)}{comparison.packer}"
+    yield f"{comparison.certificate}: whole samples need {comparison.fewest:,} rows at least"
+
+
+def _told(verdict: Verdict, context: tuple[str, ...]) -> Verdict:
+    """A verdict that passed with what is said beside the number; in the headline as far as it fits."""
+    headline = verdict.headline
+    for line in context[1:]:
+        if len(longer := f"{headline}; {line.partition(':')[0]}") < 80:
+            headline = longer
+    return replace(verdict, headline=headline, context=context)
 
 
 def _measured(name: str, evidence: Evidence) -> tuple[Number, Unit, str]:

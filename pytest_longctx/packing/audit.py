@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_longctx.errors import PackingError
+from pytest_longctx.packing.account import Audit
 from pytest_longctx.packing.batch import read_batch
 from pytest_longctx.packing.block import Waiting, copied, fields_of
 from pytest_longctx.packing.conservation import Coverage, conservation
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_longctx.packing.segments import Segments
     from pytest_longctx.tokens.ledger import Samples
 
-MOST_WITNESSES = 10_000
+__all__ = ["Audit", "Delivery", "Expected", "audit", "grouped"]
 
 
 @dataclass(frozen=True)
@@ -65,44 +64,6 @@ class Delivery:
     normalizer: int | None = None
 
 
-@dataclass
-class Audit:
-    """Offences by check, and what was counted.
-
-    rows, row_tokens: packed rows and their tokens; width_tokens: tokens of all batches with padding.
-    targets, expected_targets: labels that enter the loss, and those that the delivered samples have.
-    fragments: pieces that do not start their sample. idle_tokens: tokens of rows without a target.
-    rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them. row_lengths:
-    tokens of each packed row; packed_row: int32[n], the row of a batch in which each sample starts, -1 where
-    in none. example: the batch to show, the first one that packs several samples.
-    """
-
-    packed_row: NDArray[np.int32]
-
-    counts: Counter[str] = field(default_factory=Counter)
-    witnesses: dict[str, list[Witness]] = field(default_factory=dict)
-    batches: int = 0
-    rows: int = 0
-    row_tokens: int = 0
-    width_tokens: int = 0
-    piece_tokens: int = 0
-    targets: int = 0
-    expected_targets: int = 0
-    fragments: int = 0
-    idle_tokens: int = 0
-    rows_seen: bool = False
-    row_lengths: array[int] = field(default_factory=lambda: array("i"))
-    example: View | None = None
-
-    def add(self, check: str, found: Iterable[Witness]) -> None:
-        """Count offences against a check; the first ten thousand are kept."""
-        kept = self.witnesses.setdefault(check, [])
-        for witness in found:
-            self.counts[check] += 1
-            if len(kept) < MOST_WITNESSES:
-                kept.append(witness)
-
-
 def audit(deliveries: Iterable[Delivery], samples: Samples, expected: Expected, maker: str) -> Audit:
     """Check everything that a pipeline delivers.
 
@@ -121,7 +82,7 @@ def audit(deliveries: Iterable[Delivery], samples: Samples, expected: Expected, 
 class _Pass:
     def __init__(self, samples: Samples, expected: Expected, maker: str) -> None:
         self.samples, self.expected, self.maker = samples, expected, maker
-        self.result = Audit(np.full(len(expected.lengths), -1, dtype=np.int32))
+        self.result = Audit(samples, expected)
         self.index = SampleIndex(samples, expected.lengths, expected.capacity)
         self.viewer = Viewer(samples, self.index, expected.pad_token_id)
         self.coverage = Coverage(samples, expected.lengths)
