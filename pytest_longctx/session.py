@@ -64,6 +64,7 @@ def read_contracts(config: pytest.Config) -> Contracts:
     Raises:
         pytest.UsageError: with all problems of all contracts, and what must be installed.
     """
+    settings_of(config)  # what is wrong with an option is told before anything is collected
     contracts, problems = Contracts(), [*map(str, _repeated(config)), *_unusable_names(config)]
     for path in _registered(config):
         try:

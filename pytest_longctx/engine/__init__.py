@@ -7,7 +7,7 @@ made, and verdicts are the same.
 
 from __future__ import annotations
 
+from pytest_longctx.engine.division import jobs_of, shards_of
 from pytest_longctx.engine.known import known_entries
-from pytest_longctx.engine.plan import jobs_of, plan
 
-__all__ = ["jobs_of", "known_entries", "plan"]
+__all__ = ["jobs_of", "known_entries", "shards_of"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_longctx.cache import CacheFolder, settings_key
 from pytest_longctx.dataset import Conversation
-from pytest_longctx.engine.plan import jobs_of, place, plan
+from pytest_longctx.engine.division import jobs_of, place, shards_of
 from pytest_longctx.engine.processes import DeadShardError, in_processes
 from pytest_longctx.engine.shard import Job
 from pytest_longctx.errors import LongctxError
@@ -77,15 +77,17 @@ def _misses_many(dataset: Dataset, store: Store) -> bool:
 
 def _fill(contract: Contract, dataset: Dataset, store: Store, jobs: int, settings: Settings) -> None:
     job = Job(str(contract.path), contract.sha256, str(store.folder.absolute()))
-    parts = plan(dataset)
+    parts = shards_of(dataset)
     try:
         done = list(settings.watch(in_processes(job, parts, jobs), "shards"))
     except DeadShardError as error:
         raise LongctxError(f"{place(dataset.files[error.part.file], error.part)}: {error}") from None
     check_complete(parts, done)
-    for refused in {one.refused: one for one in done if one.refused}.values():
-        path = dataset.files[refused.part.file]
-        settings.tell(f"{place(path, refused.part)}: measured again here: {refused.refused}")
+    refused = [one for one in done if one.refused]
+    if refused:
+        first = min(refused, key=lambda one: (one.part.file, one.part.start))
+        shard = place(dataset.files[first.part.file], first.part)
+        settings.tell(f"{len(refused):,} shards are measured here; of {shard}: {first.refused}")
 
 
 def check_complete(parts: Sequence[Part], done: Sequence[Done]) -> None:

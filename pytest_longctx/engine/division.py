@@ -18,9 +18,9 @@ SHARD_BYTES = 8 << 20  # about two million tokens of text
 WORTH_BYTES = 16 << 20  # below this, processes take longer to start than they save
 
 
-def plan(dataset: Dataset, bytes_: int = SHARD_BYTES) -> list[Part]:
+def shards_of(dataset: Dataset) -> list[Part]:
     """The shards of a dataset of files, in the order of the rows; of other datasets, none."""
-    return split(dataset.files, bytes_)
+    return split(dataset.files, SHARD_BYTES)
 
 
 def jobs_of(wanted: int | None, dataset: Dataset, workers: int = 1) -> int:
