@@ -177,12 +177,14 @@ def test_without_such_a_variant_it_says_what_to_do(run, monkeypatch, tmp_path):
 
 def test_without_a_template_those_that_fit_the_tokenizer_are_named(run, monkeypatch, tmp_path):
     (tmp_path / "fits_training.jinja").write_text("<|im_start|>{{ messages }}<|im_end|>")
+    (tmp_path / "tokenizer_training.jinja").write_text("<|im_start|>")
     (tmp_path / "foreign_training.jinja").write_text("<|start_header_id|>")
     monkeypatch.setattr("pytest_longctx.init.template.trl_templates", lambda: tmp_path)
     status, output, _ = run(chats(), template=None)
     assert status == 1
     assert output.startswith("the tokenizer brings no chat template: name the one that the training run uses")
-    assert output.endswith("these fit the tokenizer's special tokens: trl:fits_training\n")
+    # The one that is named as the tokenizer's folder is named comes first.
+    assert output.endswith("special tokens:\n  trl:tokenizer_training, trl:fits_training\n")
 
 
 def test_a_template_that_does_not_fit_the_rows_is_told_first(run):

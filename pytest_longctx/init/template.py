@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 from pytest_longctx.errors import LongctxError, MissingExtraError
@@ -36,7 +37,7 @@ def training_template(tokenizer: Tokenizer, shape: str) -> str | None:
 
 
 def _fitting(tokenizer: Tokenizer) -> str:
-    """TRL's training templates whose special tokens the tokenizer has."""
+    """TRL's training templates whose special tokens the tokenizer has; those of its name first."""
     try:
         files = sorted(trl_templates().glob("*_training.jinja"))
     except MissingExtraError:
@@ -49,4 +50,7 @@ def _fitting(tokenizer: Tokenizer) -> str:
             fitting.append(f"trl:{file.stem}")
     if not fitting:
         return ""
-    return f"; of TRL's training templates these fit the tokenizer's special tokens: {', '.join(fitting)}"
+    name = re.sub(r"[\W_]+", "_", str(tokenizer.backend.name_or_path).lower())
+    fitting.sort(key=lambda template: template[len("trl:") : -len("_training")] not in name)
+    shown = textwrap.wrap(", ".join(fitting), 100, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join(["", "of TRL's training templates these fit the tokenizer's special tokens:", *shown])

@@ -103,8 +103,7 @@ def _table(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"\n{len(lines) - MOST_ROWS:,} further lines are in the JSON report"
     if len(checks) > len(told):
         left = len(checks) - len(told)
-        verb = "check holds" if left == 1 else "checks hold"
-        yield f"\n{left:,} {verb} without a limit to be near to"
+        yield f"\n{left:,} {'more ' if told else ''}check{'' if left == 1 else 's'} passed"
 
 
 def _row(record: Mapping[str, Any]) -> str:

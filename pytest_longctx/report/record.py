@@ -81,10 +81,17 @@ def line_of(check: Check, contract: Contract) -> int:
 
 def absent_section(check: Check, contract: Contract) -> str:
     """What to say of a check whose section the contract leaves to its defaults; else nothing."""
-    section = str(check.key[0])
-    if section in contract.model_fields_set:
-        return ""
-    return f"the contract has no section {section}, so its defaults hold"
+    return "" if given(contract, check.key) else f"no section {check.key[0]}: its defaults hold"
+
+
+def given(contract: Contract, key: tuple[str | int, ...]) -> int:
+    """How many of the key's parts, from the first, the contract's file has; the rest are defaults."""
+    value: Any = contract
+    for depth, part in enumerate(key):
+        if isinstance(part, str) and part not in getattr(value, "model_fields_set", (part,)):
+            return depth
+        value = value[part] if isinstance(part, int) else getattr(value, part, None)
+    return len(key)
 
 
 def finite(value: Any) -> Any:

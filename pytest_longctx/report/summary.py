@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.report.text import plain
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 _ORDER = {"failed": 0, "error": 0, "warned": 1, "waived": 2, "skipped": 3, "passed": 4}
 _NUMBERS = 46
+_MOST_CAUSES = 3
 
 
 def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> Iterator[tuple[str, str]]:
@@ -37,12 +40,21 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
         if record["check"] == "gpu::length_curve" and record["outcome"] == "passed":
             yield from (("", plain(line)) for line in record["context"])
     errors = [record for _, record in records if record["outcome"] == "error"]
-    if errors:
-        yield "error", f"{_checks(len(errors))} could not be judged: {plain(errors[0]['headline'])}"[:width]
+    yield from (("error", line) for line in _unjudged(errors, width))
     quiet = len(records) - len(told) - len(errors)
     if quiet:
-        verb = "holds" if quiet == 1 else "hold"
-        yield "", f"{_checks(quiet, 'more ' if told else '')} {verb} without a limit to be near to"
+        yield "", f"{_checks(quiet, 'more ' if told else '')} passed"
+
+
+def _unjudged(errors: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
+    """How many checks have no verdict, and each cause in full."""
+    causes = Counter(record["error"] or record["headline"] for record in errors)
+    for cause, number in causes.most_common(_MOST_CAUSES):
+        yield f"{_checks(number)} could not be judged:"
+        for line in cause.splitlines():
+            yield from textwrap.wrap(plain(line), max(width, 40), initial_indent="  ", subsequent_indent="  ")
+    if left := sum(causes.values()) - sum(number for _, number in causes.most_common(_MOST_CAUSES)):
+        yield f"{_checks(left, 'more ')} could not be judged for other reasons"
 
 
 def _checks(number: int, more: str = "") -> str:

@@ -7,7 +7,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.checks.check import clip
-from pytest_longctx.report.record import absent_section, line_of
+from pytest_longctx.report.record import given, line_of
 from pytest_longctx.waivers import not_covered
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_longctx.verdict import Verdict
 
 WIDTH = 80
+_LEAST_SOURCE = 20  # columns for the contract's words behind a long path
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -33,9 +34,8 @@ def plain(text: str) -> str:
 def verdict_lines(check: Check, verdict: Verdict, contract: Contract) -> Iterator[str]:
     """The text of a verdict that did not pass."""
     yield plain(verdict.headline)
-    absent = absent_section(check, contract)
     place = f"  {contract.display}:{line_of(check, contract)}   "
-    yield f"{place}{absent or source_line(contract, check)}"
+    yield clip(f"{place}{source_line(contract, check)}", max(WIDTH, len(place) + _LEAST_SOURCE))
     uncovered = not_covered(check.id, contract.waivers) if verdict.outcome == "failed" else ""
     for line in filter(None, (*verdict.context, uncovered)):
         yield from _wrapped(plain(line))
@@ -70,18 +70,44 @@ def _wrapped(line: str) -> list[str]:
 
 
 def source_line(contract: Contract, check: Check) -> str:
-    """The contract's own words for what is checked."""
+    """The contract's own words for what is checked, or where its defaults stand for them."""
+    here = given(contract, check.key)
+    if not here:
+        return f"no section {check.key[0]}: its defaults hold"
     *above, last = check.key
     value: Any = contract
     for part in check.key:
         value = value[part] if isinstance(part, int) else getattr(value, part, None)
     if above and above[-1] in ("limits", "warn"):
-        return f"{above[-1]}: {{{last}: {value}}}"
-    return f"{last}: {plain(str(value))}" if isinstance(value, str | int | float) else f"{last}:"
+        words = f"{above[-1]}: {{{last}: {value}}}"
+    else:
+        words = f"{last}: {plain(str(value))}" if isinstance(value, str | int | float) else f"{last}:"
+    return words if here == len(check.key) else f"{check.key[here - 1]}:   ({words} by default)"
 
 
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Rows of one shape in columns; numbers to the right. The last column takes the lines' rest."""
+    """Rows of one shape in columns; numbers to the right. The last column takes the lines' rest.
+
+    Where that is too wide, a file that all ids name is told once.
+    """
+    lines = list(_columns(rows))
+    file = _shared_file(rows)
+    if file and any(len(line) > WIDTH for line, _ in lines):
+        yield f"  ids are {plain(file)}:…"
+        lines = list(_columns([{**row, "id": f"…:{row['id'].rpartition(':')[2]}"} for row in rows]))
+    for line, last in lines:
+        yield from _fold(line, last)
+
+
+def _shared_file(rows: Sequence[dict[str, Any]]) -> str:
+    """The file that all row ids begin with, as in `file:row`; else nothing."""
+    ids = [row.get("id") for row in rows]
+    files = {name.rpartition(":")[0] if isinstance(name, str) else "" for name in ids}
+    return files.pop() if len(files) == 1 else ""
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Each line of a table with its last cell; the names of the columns first."""
     if not rows:
         return
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -93,19 +119,19 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
             text.rjust(width) if flush else text.ljust(width)
             for text, width, flush in zip(line, widths, right, strict=True)
         ]
-        yield from _fold("  " + "  ".join(padded).rstrip(), line, widths)
+        yield "  " + "  ".join(padded).rstrip(), line[-1]
 
 
-def _fold(line: str, cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+def _fold(line: str, last: str) -> list[str]:
     """A line too wide for 80 columns goes on below, the last cell indented."""
     if len(line) <= WIDTH:
         return [line]
-    before = line[: len(line) - len(cells[-1])].rstrip()
-    if not before.strip() or len(cells) == 1:
+    before = line[: len(line) - len(last)].rstrip()
+    if not before.strip():
         return textwrap.wrap(line, WIDTH, subsequent_indent="    ")
     return [
         *textwrap.wrap(before, WIDTH, subsequent_indent="    ", drop_whitespace=False),
-        *textwrap.wrap(cells[-1], WIDTH, initial_indent="    ", subsequent_indent="    "),
+        *textwrap.wrap(last, WIDTH, initial_indent="    ", subsequent_indent="    "),
     ]
 
 

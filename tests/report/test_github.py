@@ -77,7 +77,7 @@ def test_the_summary(report, failure, record):
     assert "### sft-4k" in text
     assert "| ❌ | <code>window::max\\_overflow\\_ratio</code> | 50 % | 25 % | -100 % | failed |" in text
     assert "| ✅ | <code>lengths::max\\_tokens</code> | 9,120 | 0.02 | 50 % | passed |" in text
-    assert "1 check holds without a limit to be near to" in text
+    assert "\n1 more check passed" in text
     assert "  and 3 more" in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "<script>" not in text
