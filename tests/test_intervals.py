@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from pytest_longctx.intervals import proportion, ratio_of_sums
+from pytest_longctx.intervals import Interval, proportion, ratio_of_sums
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,69 @@ def test_a_ratio_by_hand():
     assert interval.spread == pytest.approx(0.5)
     assert interval.low == pytest.approx(0.75 - 1.95996 * 0.5 / 2, abs=1e-4)
     assert interval.high == 1.0
+
+
+def test_wilson_by_hand():
+    """2 of 4 has its centre at 1/2 and z / (1 + z² / 4) · sqrt(1/16 + z² / 64) on both sides."""
+    square = 3.8414588206941236
+    half = math.sqrt(square) / (1 + square / 4) * math.sqrt(0.25 / 4 + square / 64)
+    interval = proportion(2, 4)
+    assert (interval.value, interval.rows, interval.spread) == (0.5, 4, 0.5)
+    assert (interval.low, interval.high) == pytest.approx((0.5 - half, 0.5 + half), rel=1e-12)
+    assert proportion(1, 5).spread == pytest.approx(0.4)
+
+
+def test_all_or_none_end_at_the_ends():
+    none, every = proportion(0, 7), proportion(7, 7)
+    assert (none.value, none.low, none.spread) == (0.0, 0.0, 0.0)
+    assert (every.value, every.high, every.spread) == (1.0, 1.0, 0.0)
+    # Of n rows and no hit the upper end is z² / (n + z²).
+    assert none.high == pytest.approx(3.8414588206941236 / 10.8414588206941236)
+    assert every.low == pytest.approx(7 / 10.8414588206941236)
+    assert 0.0 < proportion(1, 7).low < 1 / 7 < proportion(1, 7).high < 1.0
+    assert 0.0 < proportion(6, 7).low < 6 / 7 < proportion(6, 7).high < 1.0
+
+
+def test_no_rows_decide_nothing():
+    assert proportion(0, 0) == Interval(0.0, 0.0, 1.0, 0, 0.5)
+    assert ratio_of_sums(np.array([], int), np.array([], int)) == Interval(1.0, 0.0, 1.0, 0, 0.5)
+    assert ratio_of_sums(np.array([3]), np.array([4])) == Interval(1.0, 0.0, 1.0, 1, 0.5)
+    assert ratio_of_sums(np.array([0, 0]), np.array([0, 0])) == Interval(1.0, 0.0, 1.0, 2, 0.5)
+    assert ratio_of_sums(np.array([1, 0]), np.array([1, 0])).value == 1.0
+
+
+def test_an_end_on_the_limit_is_met_and_not_missed():
+    interval = Interval(0.5, 0.25, 0.75, 10, 0.5)
+    assert interval.decides(0.25, least=True) is True
+    assert interval.decides(0.75, least=True) is None
+    assert interval.decides(0.76, least=True) is False
+    assert interval.decides(0.75, least=False) is True
+    assert interval.decides(0.25, least=False) is None
+    assert interval.decides(0.24, least=False) is False
+
+
+def test_rows_to_decide_are_more_than_there_are():
+    # 1.96² · 0.25 / 0.3² = 10.7, 1.96² · 0.25 / 0.1² = 96.04, rounded up.
+    interval = Interval(0.5, 0.25, 0.75, 50, 0.5)
+    assert interval.rows_to_decide(0.2) == 51
+    assert Interval(0.5, 0.25, 0.75, 5, 0.5).rows_to_decide(0.2) == 11
+    assert interval.rows_to_decide(0.4) == interval.rows_to_decide(0.6) == 97
+
+
+def test_a_ratio_of_two_rows():
+    """Ratio 5/20, residuals 5 - 10/4 and 0 - 10/4 have deviation 5/√2, over a mean of 10."""
+    interval = ratio_of_sums(np.array([5, 0]), np.array([10, 10]))
+    spread = 2.5 * math.sqrt(2) / 10
+    assert (interval.value, interval.rows) == (0.25, 2)
+    assert interval.spread == pytest.approx(spread)
+    assert interval.low == 0.0
+    assert interval.high == pytest.approx(0.25 + 1.959963984540054 * spread / math.sqrt(2))
+
+
+def test_a_ratio_of_rows_of_different_size():
+    """Ratio 9/30; residuals 3 - 3, 2 - 1.5, 4 - 4.5 have deviation 1/2, over a mean of 10."""
+    interval = ratio_of_sums(np.array([3, 2, 4]), np.array([10, 5, 15]))
+    assert interval.value == 0.3
+    assert interval.spread == pytest.approx(0.05)
+    half = 1.959963984540054 * 0.05 / math.sqrt(3)
+    assert (interval.low, interval.high) == pytest.approx((0.3 - half, 0.3 + half))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_longctx.lengths import LengthHistogram, summarize
+from pytest_longctx.lengths import LengthHistogram, is_dense, summarize
 
 
 def test_summary_by_hand():
@@ -91,3 +91,60 @@ def test_table_and_sort_count_alike():
 def test_refusals(lengths, short, long, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         summarize(lengths, short, long)
+
+
+def test_the_longest_length_may_stand_in_one_block_alone():
+    # 600,000 samples are counted in blocks of 262,144; 3 stands only in the first, 2 only in the last.
+    lengths = np.ones(600_000, np.int32)
+    lengths[0], lengths[-1] = 3, 2
+    histogram = LengthHistogram.of(lengths)
+    assert histogram.values.tolist() == [1, 2, 3]
+    assert histogram.counts.tolist() == [599_998, 1, 1]
+
+
+def test_lengths_without_a_sign_are_counted():
+    histogram = LengthHistogram.of(np.array([2, 1, 1, 1], np.uint64))  # few: sorted; more: counted
+    assert histogram.values.tolist() == [1, 2]
+    assert histogram.values.dtype == histogram.counts.dtype == np.int64
+    histogram = LengthHistogram.of(np.ones(10, np.uint64))
+    assert (histogram.values.tolist(), histogram.counts.tolist()) == ([1], [10])
+
+
+@pytest.mark.parametrize(("value", "shape"), [(3, r"\(\)"), ([[1, 2]], r"\(1, 2\)")])
+def test_lengths_of_another_shape(value, shape):
+    with pytest.raises(ValueError, match=f"^lengths must be one-dimensional, not of shape {shape}$"):
+        LengthHistogram.of(value)
+
+
+def test_the_first_negative_length_is_named():
+    with pytest.raises(ValueError, match=r"^length -1 at index 2 is negative$"):
+        LengthHistogram.of([0, 1, -1, -2])
+    with pytest.raises(ValueError, match=r"^length -1 at index 0 is negative$"):
+        LengthHistogram.of([-1])
+
+
+def test_percentiles_of_a_hundred():
+    # Lengths 1 to 100: the percentile p is p. Of 200 there are two samples a percent.
+    summary = summarize(list(range(1, 101)), 10, 90)
+    assert (summary.p50, summary.p95) == (50, 95)
+    summary = summarize(list(range(1, 201)), 10, 90)
+    assert (summary.p50, summary.p95) == (100, 190)
+    assert summary.buckets == {"short": 10, "medium": 80, "long": 110}
+    assert LengthHistogram.of(range(1, 10_001)).percentile(99) == 9_900
+    assert LengthHistogram.of([7]).percentile(0) == 7
+
+
+def test_a_share_of_one_sample():
+    assert summarize([5], 5, 5).shares == {"short": 1.0, "medium": 0.0, "long": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("longest", "samples", "dense"), [(5, 10, True), (1, 10, True), (5, 11, True), (6, 11, False)]
+)
+def test_a_table_is_worth_it_for_two_samples_a_cell(longest, samples, dense):
+    assert is_dense(longest, samples) is dense
+
+
+def test_a_length_beyond_any_table():
+    histogram = LengthHistogram.of([2**60, 1])
+    assert (histogram.values.tolist(), histogram.counts.tolist()) == ([1, 2**60], [1, 1])
