@@ -1,89 +1,78 @@
-"""Mutation testing of the package's own code: `python tests/mutation/run.py [MODULE …]`.
+"""Mutation testing of the package's own code: `python tests/mutation/run.py [--sample N] [MODULE …]`.
 
-Needs `pip install cosmic-ray`. Works on a copy of the checkout: mutants are written into the files. Prints
-the score of each module, and the mutants that no test noticed, as diffs.
+Needs `pip install cosmic-ray`, which makes the mutants, and Linux or macOS. Works on a copy of the checkout.
+Prints for each module how many mutants its tests noticed, and those that they did not, below their line.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import resource
+import argparse
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from forks import Tests, prepare
+from mutants import mutants_of
+
+if TYPE_CHECKING:
+    from mutants import Mutant
 
 ROOT = Path(__file__).parents[2]
-MEMORY = 4 << 30
-# Module → the tests that must notice its mutants.
-MODULES = {
-    "window": "tests/test_window.py",
-    "lengths": "tests/test_lengths.py",
-    "curriculum": "tests/test_curriculum.py",
-    "intervals": "tests/test_intervals.py",
-    "packing/reference": "tests/packing/test_reference.py tests/packing/test_bounds.py",
-}
-# Mutants that change nothing: imports for type checkers, dataclasses that nobody writes to, `zip` over lists
-# whose lengths are equal by construction.
-EQUIVALENT = re.compile(r"^-\s*(if TYPE_CHECKING:|@dataclass\(frozen=)|strict=True", re.MULTILINE)
-# `X | None` in annotations.
-CONFIG = """
-[cosmic-ray]
-module-path = "pytest_longctx/{module}.py"
-timeout = 60.0
-excluded-modules = []
-test-command = "{python} -m pytest -x -q -p no:cacheprovider --hypothesis-seed=0 {tests}"
-
-[cosmic-ray.distributor]
-name = "local"
-
-[cosmic-ray.filters.operators-filter]
-exclude-operators = ["core/ReplaceBinaryOperator_BitOr_.*"]
-"""
+TESTS = yaml.safe_load(Path(__file__).with_name("tests.yaml").read_text(encoding="utf-8"))
+EXPLAINED = yaml.safe_load(Path(__file__).with_name("explained.yaml").read_text(encoding="utf-8"))
 
 
-def main(names: list[str]) -> int:
-    """Run the named modules, or all; 1 when a mutant survived."""
-    # A mutant may ask for any amount of memory; it must not get it from the others on the machine.
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    survivors = 0
+def main() -> int:
+    """Run the named modules or packages, or all; 1 when a mutant survived without an explanation."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="MODULE", help="such as window, packing/bounds or checks")
+    parser.add_argument("--sample", type=int, help="mutants of each module, drawn with a fixed seed")
+    options = parser.parse_args()
+    chosen = [name for name in TESTS if not options.names or {name, name.split("/")[0]} & {*options.names}]
     with tempfile.TemporaryDirectory(prefix="longctx-mutation-") as folder:
-        copy = Path(folder) / "checkout"
-        tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-        for name in filter(None, tracked.decode().split("\0")):
+        copy = Path(folder, "checkout")
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        for name in filter(None, subprocess.check_output(listed, cwd=ROOT, text=True).split("\0")):
             if (ROOT / name).is_file():
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, copy / name)
-        for name in names or list(MODULES):
-            survivors += _mutate(copy, name)
-    return int(survivors > 0)
+        prepare(copy)
+        return int(sum([_module(copy, name, options.sample) for name in chosen]) > 0)
 
 
-def _mutate(copy: Path, module: str) -> int:
-    (copy / "mutation.toml").write_text(
-        CONFIG.format(module=module, python=sys.executable, tests=MODULES[module])
+def _module(copy: Path, module: str, sample: int | None) -> int:
+    """Print what the tests of a module notice; return the number of unexplained survivors."""
+    started = time.monotonic()
+    path = copy / "pytest_longctx" / f"{module}.py"
+    every = mutants_of(path.read_text(encoding="utf-8"))
+    mutants = every if sample is None else random.Random(module).sample(every, min(sample, len(every)))
+    survivors = Tests(copy, path, TESTS[module]).survivors(mutants)
+    unexplained = [mutant for mutant in survivors if not _is_explained(module, mutant)]
+    print(
+        f"{module}: {len(mutants) - len(survivors)} of {len(mutants)} mutants noticed (of {len(every)}); "
+        f"{len(survivors) - len(unexplained)} explained, {len(unexplained)} not; "
+        f"{time.monotonic() - started:.0f} s"
     )
-    _tool(copy, "cosmic-ray", "init", "mutation.toml", "session.sqlite", "--force")
-    _tool(copy, "cr-filter-operators", "session.sqlite", "mutation.toml")
-    _tool(copy, "cosmic-ray", "exec", "mutation.toml", "session.sqlite")
-    done = [json.loads(line) for line in _tool(copy, "cosmic-ray", "dump", "session.sqlite").splitlines()]
-    results = [result for _, result in done if result and not EQUIVALENT.search(result["diff"] or "")]
-    alive = [result for result in results if result["test_outcome"] == "survived"]
-    print(f"{module}: {len(results) - len(alive)} of {len(results)} mutants noticed", flush=True)
-    for result in alive:
-        print("\n".join(line for line in result["diff"].splitlines() if line[:1] in "-+@"), flush=True)
-    return len(alive)
+    for old, group in groupby(unexplained, key=lambda mutant: mutant.old):
+        print(f"  {old}", *(f"    {mutant.new}" for mutant in group), sep="\n")
+    sys.stdout.flush()
+    return len(unexplained)
 
 
-def _tool(copy: Path, name: str, *arguments: str) -> str:
-    path = Path(sys.executable).with_name(name)
-    ended = subprocess.run([path, *arguments], cwd=copy, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        sys.exit(f"{name} {' '.join(arguments)}:\n{ended.stdout}{ended.stderr}")
-    return ended.stdout
+def _is_explained(module: str, mutant: Mutant) -> bool:
+    """Whether explained.yaml names this mutant, or its line as one on which no result depends."""
+    return any(
+        mutant.old == group["line"] and ("becomes" not in group or mutant.new in group["becomes"])
+        for group in EXPLAINED.get(module, ())
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
