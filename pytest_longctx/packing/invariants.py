@@ -140,6 +140,12 @@ def orphan_fragments(view: View) -> Iterator[Witness]:
             yield view.at(start, "starts at token 0", found, "the prompt is not in its segment")
 
 
+def effective_window(found: int | None, wanted: int) -> Iterator[Witness]:
+    """The trainer's own limit in tokens, None where it has none, is the contract's."""
+    if found != wanted:
+        yield Witness("the trainer's limit", wanted, "none" if found is None else found)
+
+
 def index_range(
     view: View, vocabulary: int | None = None, row_stride: int | None = None
 ) -> Iterator[Witness]:

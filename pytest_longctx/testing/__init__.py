@@ -15,7 +15,13 @@ from pytest_longctx.testing import collator_mutants, packer_mutants, trainer_mut
 from pytest_longctx.testing.conformance import COLLATORS, assert_collator, assert_packer, failing_checks
 from pytest_longctx.testing.examples import EXAMPLE, Case
 from pytest_longctx.testing.harmless import HARMLESS
-from pytest_longctx.testing.mutants import Mutant, collator_mutant, packer_mutant, trainer_mutant
+from pytest_longctx.testing.mutants import (
+    Mutant,
+    collator_mutant,
+    packer_mutant,
+    trainer_mutant,
+    window_mutant,
+)
 
 MUTANTS: tuple[Mutant, ...] = (
     *packer_mutants.MUTANTS,
@@ -36,4 +42,5 @@ __all__ = [
     "failing_checks",
     "packer_mutant",
     "trainer_mutant",
+    "window_mutant",
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.packing.audit import audit
 from pytest_longctx.packing.collators import block_mask, padded
+from pytest_longctx.packing.invariants import effective_window
 from pytest_longctx.packing.packers import shipped_packers
 from pytest_longctx.packing.pipeline import guarded, packed_deliveries
 from pytest_longctx.testing.examples import EXAMPLE, Case, flat
@@ -45,10 +46,19 @@ def failing_checks(
 
 
 def judge(
-    deliveries: Iterable[Delivery], case: Case, maker: str = "pipeline of yours"
+    deliveries: Iterable[Delivery],
+    case: Case,
+    maker: str = "pipeline of yours",
+    window: Callable[[], int | None] | None = None,
 ) -> dict[str, list[Witness]]:
-    """The checks that fail on deliveries, with witnesses."""
+    """The checks that fail on deliveries, with witnesses.
+
+    Args:
+        window: a trainer's own limit in tokens, where there is a trainer.
+    """
     found = audit(guarded(lambda: deliveries, maker), case.samples, case.expected, maker)
+    if window is not None:
+        found.add("effective_window", effective_window(window(), case.capacity))
     return {check: found.witnesses[check] for check in sorted(found.counts) if found.counts[check]}
 
 

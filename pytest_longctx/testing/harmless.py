@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.testing.examples import PAD, WITH_ONE_TOKEN
-from pytest_longctx.testing.mutants import Mutant, collator_mutant, packer_mutant, trainer_mutant
+from pytest_longctx.testing.mutants import (
+    Mutant,
+    collator_mutant,
+    packer_mutant,
+    trainer_mutant,
+    window_mutant,
+)
 from pytest_longctx.testing.packer_mutants import row_of, segments
 from pytest_longctx.tokens.sample import IGNORED
 
@@ -127,6 +133,11 @@ def pads_to_a_multiple_of_sixteen(batch: Fields) -> Fields:
 @collator_mutant(batch_size=3)
 def overstates_the_longest(batch: Fields) -> Fields:
     return {**batch, "max_length_q": 64, "max_length_k": 64}
+
+
+@window_mutant()
+def has_the_limit_of_the_contract(window: int) -> int:
+    return window
 
 
 HARMLESS = tuple(value for value in vars().values() if isinstance(value, Mutant))

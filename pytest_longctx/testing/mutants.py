@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_longctx.packing.audit import Delivery
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.witness import Witness
 
-Stage = Literal["packer", "collator", "trainer"]
+Stage = Literal["packer", "collator", "trainer", "window"]
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Mutant:
     """A fault, put into what a sound pipeline delivers.
 
     stage: what it breaks. A packer's takes the list of packed rows and gives the broken list; a collator's
-    takes one batch of numpy arrays; a trainer's takes the list of an epoch's deliveries. checks: those that
-    must fail.
+    takes one batch of numpy arrays; a trainer's takes the list of an epoch's deliveries; a window's takes the
+    contract's limit in tokens and gives the trainer's own, None for no limit. checks: those that must fail.
     """
 
     name: str
@@ -37,7 +38,9 @@ class Mutant:
 
     def failing(self, packer: Callable[..., Any] = reference_packer) -> dict[str, list[Witness]]:
         """The checks that fail when the fault is put into this packer's pipeline."""
-        return judge(self.deliveries(packer), replace(self.case, batch_size=self.batch_size), self.name)
+        case = replace(self.case, batch_size=self.batch_size)
+        window = partial(self.apply, case.capacity) if self.stage == "window" else None
+        return judge(self.deliveries(packer), case, self.name, window)
 
     def deliveries(self, packer: Callable[..., Any] = reference_packer) -> Iterator[Delivery]:
         """What the broken pipeline delivers."""
@@ -81,6 +84,11 @@ def collator_mutant(*checks: str, **settings: Any) -> Callable[[Callable[[Any], 
 def trainer_mutant(*checks: str, **settings: Any) -> Callable[[Callable[[Any], Any]], Mutant]:
     """Make a mutant of a function from an epoch's deliveries to deliveries."""
     return _mutant("trainer", checks, settings)
+
+
+def window_mutant(*checks: str, **settings: Any) -> Callable[[Callable[[int], int | None]], Mutant]:
+    """Make a mutant of a function from the contract's limit to the trainer's own."""
+    return _mutant("window", checks, settings)
 
 
 def _mutant(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_longctx.testing.mutants import Mutant, trainer_mutant
+from pytest_longctx.testing.mutants import Mutant, trainer_mutant, window_mutant
 from pytest_longctx.tokens.sample import IGNORED
 
 if TYPE_CHECKING:
@@ -73,6 +73,22 @@ def _one_segment(batch: Mapping[str, Any]) -> dict[str, Any]:
         "max_length_k": size,
         "seq_idx": np.zeros((1, size), dtype=np.int32),
     }
+
+
+@window_mutant("effective_window")
+def keeps_its_default_limit(window: int) -> int:
+    """As an SFTConfig without max_length has it, whatever the contract says."""
+    return 1024
+
+
+@window_mutant("effective_window")
+def has_no_limit(window: int) -> None:
+    return None
+
+
+@window_mutant("effective_window")
+def leaves_no_room_for_one_more_token(window: int) -> int:
+    return window - 1
 
 
 MUTANTS = tuple(value for value in vars().values() if isinstance(value, Mutant))

@@ -24,7 +24,7 @@ def test_sound_variant_fails_nothing(mutant):
 
 def test_there_are_forty_mutants_of_every_kind_with_names_of_their_own():
     assert len(MUTANTS) >= 40
-    assert {mutant.stage for mutant in MUTANTS} == {"packer", "collator", "trainer"}
+    assert {mutant.stage for mutant in MUTANTS} == {"packer", "collator", "trainer", "window"}
     assert len({mutant.name for mutant in (*MUTANTS, *HARMLESS)}) == len(MUTANTS) + len(HARMLESS)
 
 
@@ -32,8 +32,19 @@ def test_every_check_of_a_batch_has_a_mutant():
     from pytest_longctx.checks.packing import INVARIANTS
 
     caught = frozenset().union(*(mutant.checks for mutant in MUTANTS))
-    # The trainer's limit is no property of what it delivers.
-    assert caught == INVARIANTS.keys() - {"effective_window"}
+    assert caught == INVARIANTS.keys()
+
+
+def test_a_trainers_limit_is_named_beside_the_contracts():
+    named = {mutant.name: mutant for mutant in MUTANTS}
+    found = {
+        name: [(w.id, w.expected, w.found) for w in named[name].failing()["effective_window"]]
+        for name in ("keeps_its_default_limit", "has_no_limit")
+    }
+    assert found == {
+        "keeps_its_default_limit": [("the trainer's limit", 24, 1024)],
+        "has_no_limit": [("the trainer's limit", 24, "none")],
+    }
 
 
 def test_table_sums_up():
