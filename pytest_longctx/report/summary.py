@@ -47,12 +47,11 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
 
 
 def _unjudged(errors: Sequence[dict[str, Any]], width: int) -> Iterator[str]:
-    """How many checks have no verdict, and each cause in full."""
-    causes = Counter(record["error"] or record["headline"] for record in errors)
+    """How many checks have no verdict, and the first line of each cause; all of it stands with the first."""
+    causes = Counter((record["error"] or record["headline"]).strip().partition("\n")[0] for record in errors)
     for cause, number in causes.most_common(_MOST_CAUSES):
-        yield f"{_checks(number)} could not be judged:"
-        for line in cause.splitlines():
-            yield from textwrap.wrap(plain(line), max(width, 40), initial_indent="  ", subsequent_indent="  ")
+        told = f"{_checks(number)} could not be judged: {plain(cause)}"
+        yield from textwrap.wrap(told, max(width, 40), subsequent_indent="  ", break_on_hyphens=False)
     if left := sum(causes.values()) - sum(number for _, number in causes.most_common(_MOST_CAUSES)):
         yield f"{_checks(left, 'more ')} could not be judged for other reasons"
 
