@@ -114,6 +114,6 @@ def control_tokens(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     for index, message in enumerate(all_messages(sample.conversation)):
         pattern = inspector.structural if message.get("role") in PROMPT_ROLES else inspector.special
         found = pattern.search(plain_text(message.get("content")))
-        if found:
+        if found is not None:
             note = f"message {index}, role {message.get('role')}"
-            yield Witness(sample.conversation.id, "plain text", found.group(), note=note)
+            yield Witness(sample.conversation.id, "plain text", found, note=note)

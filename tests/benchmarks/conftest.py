@@ -5,6 +5,7 @@ A benchmark is a ratio measured in one run, and asserts no time. Its `benchmark.
 * `what`: a phrase for the first column, as "The ledger beside rendering and tokenization";
 * `ratio`: the measured number;
 * `reach`: the number it should reach, with its direction: "≤ 1.2" or "≥ 4";
+* `unit`: optional, of a number that is no ratio: " ms", which then stands in `reach` as well;
 * `scale`: optional, what was measured: "20,000 chats of 750 tokens";
 * `note`: optional, a sentence for the reader of the table.
 

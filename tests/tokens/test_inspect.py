@@ -6,12 +6,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_longctx.contract import SupervisionSection
 from pytest_longctx.dataset import Conversation
 from pytest_longctx.tokens.build import make_sampler
 from pytest_longctx.tokens.findings import Findings
-from pytest_longctx.tokens.inspect import Inspector
+from pytest_longctx.tokens.inspect import AnyOf, Inspector
 from tests.tokens.characters import END, characters, chat, findings_of, sample_of, witness_of
 
 
@@ -79,6 +81,15 @@ def test_one_witness_a_row_and_so_many_in_all(monkeypatch):
     found = measure(rows, "messages", characters(), SupervisionSection()).findings
     assert found.counts["supervision::present"] == 1005
     assert len(found.witnesses["supervision::present"]) == 1000
+
+
+@given(st.text("<|ab> ", max_size=12), st.lists(st.text("<|ab> ", max_size=4), max_size=6))
+@settings(deadline=None, max_examples=300)
+def test_the_first_of_many_tokens_is_found(text, tokens):
+    wanted = [token for token in tokens if token.strip()]
+    places = ((text.find(token), -len(token), token) for token in wanted if token in text)
+    expected = min(places, default=(0, 0, None))[2]
+    assert AnyOf(tokens).search(text) == expected
 
 
 def test_witnesses_are_plain_values():
