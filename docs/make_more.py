@@ -42,7 +42,7 @@ def cli_page() -> str:
     options.add_options(recorder, recorder)  # type: ignore[arg-type]
     reporting.add_options(recorder, recorder)  # type: ignore[arg-type]
     for name, attributes in recorder.options:
-        value = attributes.get("metavar") or "\\|".join(attributes.get("choices", ()))
+        value = (attributes.get("metavar") or "|".join(attributes.get("choices", ()))).replace("|", "\\|")
         lines.append(f"| `{name}{f'={value}' if value else ''}` | {_sentence(attributes['help'])} |")
     lines += ["", "| ini key | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {_sentence(text)} |" for name, text in recorder.ini]
@@ -67,7 +67,7 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if "--help" in action.option_strings:
             continue
-        value = action.metavar or "\\|".join(action.choices or ())
+        value = (action.metavar or "|".join(action.choices or ())).replace("|", "\\|")
         name = ", ".join(action.option_strings)
         shown = f"{name} {value}".strip() if action.nargs != 0 else name
         yield f"| `{shown}` | {_sentence(action.help or '')} |"
@@ -120,7 +120,7 @@ def hooks_page() -> str:
 def report_page() -> str:
     """`report.md`."""
     schema = json.loads(files("pytest_longctx.report").joinpath("report.schema.json").read_text("utf-8"))
-    lines = ["# The files that reports are", "", "Made from the code by `python docs/make_reference.py`.", ""]
+    lines = ["# Report files", "", "Made from the code by `python docs/make_reference.py`.", ""]
     lines += ["## JSON report", "", schema["description"]]
     lines += ["The schema itself is `pytest_longctx/report/report.schema.json`.", ""]
     lines += _properties(schema)

@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from pytest_longctx.checks.catalog import CATALOG
 from pytest_longctx.contract import SECTIONS, Contract
+from pytest_longctx.packing.names import COLLATORS, PACKERS, TRAINERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,17 @@ def contract_page() -> str:
             "|---|---|---|",
         ]
         lines += section_table(model, "")
+        if name == "packing":
+            lines += ["", *shipped()]
     return "\n".join(lines) + "\n"
+
+
+def shipped() -> Iterator[str]:
+    """Names that `packing` takes beside registered ones."""
+    for kind, names in (("packer", PACKERS), ("collator", COLLATORS), ("trainer", TRAINERS)):
+        told = (f"`{name}`{f' (extra `{extra}`)' if extra else ''}" for name, extra in names.items())
+        own = f"[your own](hooks.md#pytest_longctx_{kind}s)"
+        yield f"- A `{kind}` that ships: {', '.join(told)}; or the name of {own}."
 
 
 def checks_page() -> str:
