@@ -1,8 +1,8 @@
 """The ledger beside what it cannot do without, beside TRL's preparation, and beside a linter that renders.
 
-LONGCTX_BENCHMARK_ROWS sets the number of chats; docs/performance.md reports 20,000. The linter is looked for
-on the PATH, or where LONGCTX_CONVMERGE says: it is a program of its own, best installed into an environment
-of its own.
+LONGCTX_BENCHMARK_ROWS sets the number of chats; docs/performance.md reports 20,000. The linter, convmerge, runs
+in an environment that has it and this package, so that both load the same libraries:
+LONGCTX_LINTER_ENVIRONMENT is its folder.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from pytest_longctx.contract import SupervisionSection
 from pytest_longctx.tokens.build import measure
-from pytest_longctx.tokens.tokenizer import trl_templates
 from tests.benchmarks.chats import LONG, ROWS, SHORT, TOKENIZERS, chats, tokenizer, tokenizer_path, told
 
 pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is not installed")
@@ -151,19 +150,22 @@ def test_ledger_beside_trl(preparation, benchmark, ratio, loaded, short, monkeyp
 
 CONTRACT = """contract: 1
 name: benchmark
-tokenizer: {{path: "{path}", chat_template: "trl:qwen3_training"}}
+tokenizer: {{path: "{path}", chat_template: chat.jinja}}
 dataset: {{path: chats.jsonl}}
 lengths: {{short_threshold: 512, long_threshold: 4096, limits: {{max_tokens: 8192}}}}
 """
 
 
 @pytest.fixture(scope="module")
-def convmerge():
-    """The linter's program."""
-    found = os.environ.get("LONGCTX_CONVMERGE") or shutil.which("convmerge")
-    if found is None:
-        pytest.skip("convmerge is not installed, or not on the PATH; LONGCTX_CONVMERGE may name it")
-    return found
+def programs():
+    """The folder of programs of an environment with the linter and this package."""
+    folder = os.environ.get("LONGCTX_LINTER_ENVIRONMENT")
+    if folder is None:
+        pytest.skip("LONGCTX_LINTER_ENVIRONMENT is not set, the folder of an environment with convmerge")
+    programs = Path(folder, "bin")
+    if not (programs / "convmerge").is_file():
+        pytest.skip(f"convmerge[tokens] is not installed in {folder}")
+    return programs
 
 
 @pytest.fixture
@@ -172,6 +174,7 @@ def in_a_folder(loaded, short, tmp_path, monkeypatch):
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     lines = [json.dumps({"messages": row.messages}) for row in short]
     (tmp_path / "chats.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "chat.jinja").write_text(loaded[1].template, encoding="utf-8")
     (tmp_path / "c.yaml").write_text(CONTRACT.format(path=tokenizer_path(loaded[0])), encoding="utf-8")
 
     def run(command):
@@ -181,12 +184,20 @@ def in_a_folder(loaded, short, tmp_path, monkeypatch):
     return run
 
 
-def test_contract_beside_a_linter_that_renders(convmerge, benchmark, ratio, loaded, short, in_a_folder):
+def test_contract_beside_a_linter_that_renders(programs, benchmark, ratio, loaded, short, in_a_folder):
     name, own = loaded
-    template = str(trl_templates() / "qwen3_training.jinja")
-    folder = str(own.backend.name_or_path)
-    theirs = [convmerge, "tokens", "-i", "chats.jsonl", "--tokenizer", folder, "--chat-template", template]
-    ours = [sys.executable, "-m", "pytest", "-q", "c.yaml", "--longctx-cache=off", "-p", "no:cacheprovider"]
+    theirs = [programs / "convmerge", "tokens", "-i", "chats.jsonl", "--chat-template", "chat.jinja"]
+    theirs += ["--tokenizer", own.backend.name_or_path]
+    ours = [
+        programs / "python",
+        "-m",
+        "pytest",
+        "-q",
+        "c.yaml",
+        "--longctx-cache=off",
+        "-p",
+        "no:cacheprovider",
+    ]
     benchmark.group = f"ledger beside a linter, {name}"
     ratio(
         lambda: in_a_folder(ours),
