@@ -228,6 +228,40 @@ def test_losable_tokens_are_exact_in_floating_point():
             assert critical_windows(samples, policy).tolist() == [supervised - lost]
 
 
+def test_losable_tokens_just_below_a_quotient():
+    # The product with a ratio just below 5/7 may be rounded up to 5: the fifth is not losable all the same.
+    for supervised in range(1, 60):
+        for lost in range(1, supervised + 1):
+            policy = WindowPolicy(0, float(np.nextafter(lost / supervised, 0.0)))
+            samples = one(supervised, supervised, 0, supervised)
+            assert critical_windows(samples, policy).tolist() == [supervised - lost + 1]
+
+
+def test_critical_window_of_nothing_supervised():
+    assert critical_windows(one(10, 0, 10, 10), LENIENT).tolist() == [10]
+    assert critical_windows(one(10, 1, 9, 10), WindowPolicy(1, 0.9)).tolist() == [10]
+    assert smallest_window(one(0, 0, 0, 0), STRICT, 0.0) == 1
+
+
+def test_a_window_of_one_token_is_enough_where_all_may_overflow():
+    assert smallest_window(WindowSamples.from_lengths(0, [5, 6, 7], [1, 1, 1]), STRICT, 1.0) == 1
+    assert smallest_window(WindowSamples.from_lengths(0, [5, 6, 7], [1, 1, 1]), STRICT, 0.99) == 6
+
+
+def test_rejected_samples_lose_no_turn_end_of_their_own():
+    samples = WindowSamples.from_lengths(0, [5, 5, 30], [5, 10, 5])  # fit, cut to 5 of 10, rejected
+    assert plan_window(samples, 10, LENIENT).lost_turn_ends == 1
+
+
+def test_an_only_turn_behind_a_prompt_that_does_not_fit():
+    assert decide(one(12, 7, 5, 12), 4, LENIENT) == ("overflow", 0, "prompt_does_not_fit")
+    assert decide(one(12, 8, 5, 12), 4, LENIENT) == ("overflow", 0, "earlier_turn_cut")
+
+
+def test_the_policy_of_the_seed():
+    assert WindowPolicy() == WindowPolicy(min_kept_supervised_tokens=1, max_supervision_loss_ratio=0.0)
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         "columns",
@@ -250,7 +284,18 @@ class TestRefusals:
         with pytest.raises(ValueError, match="the columns differ in length: 2 and 1"):
             WindowSamples.from_lengths(0, [10, 10], [5])
 
+        with pytest.raises(ValueError, match="the columns differ in length: 1 and 2"):
+            WindowSamples.from_lengths(0, [10], [5, 5])
+
+    def test_fewer_than_no_supervised_token(self):
+        with pytest.raises(ValueError, match="total 10, supervised -1, tail_start 3, tail_end 5"):
+            WindowSamples.of([10], [-1], [3], [5])
+
     def test_policy_and_window(self):
+        with pytest.raises(
+            ValueError, match=r"max_supervision_loss_ratio must lie between 0 and 1, is -0\.1"
+        ):
+            WindowPolicy(1, -0.1)
         with pytest.raises(ValueError, match=r"max_supervision_loss_ratio must lie between 0 and 1, is 1\.1"):
             WindowPolicy(1, 1.1)
         with pytest.raises(ValueError, match="max_supervision_loss_ratio must lie between 0 and 1, is nan"):

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import resource
+import shlex
 import signal
 import sys
 import time
@@ -37,6 +38,7 @@ LOADED = (
     "transformers.models.auto.tokenization_auto",
     "torch",
     "datasets",
+    "trl.trainer.sft_trainer",
 )
 
 
@@ -77,7 +79,7 @@ class Tests:
         self.path, self.source = path, path.read_text(encoding="utf-8")
         ignored = [f"-Wignore::{name}" for name in ("pytest.PytestAssertRewriteWarning", "SyntaxWarning")]
         plain = ["-p", "no:cacheprovider", "-p", "no:xdist", *ignored]
-        self.arguments = [*plain, "-xsq", "--tb=no", f"--basetemp={copy.parent / 'tmp'}", *tests.split()]
+        self.arguments = [*plain, "-xsq", "--tb=no", f"--basetemp={copy.parent / 'tmp'}", *shlex.split(tests)]
         self.limit = 600.0
         self.first = copy.parent / "first"  # number of the test that notices
         self.outcomes = copy.parent / "outcomes"  # list of true, false, or null for what needs a new start
