@@ -38,6 +38,7 @@ class Scratch:
     def __init__(self) -> None:
         self._expected = np.empty(0, dtype=np.int32)
         self._flags = np.empty(0, dtype=np.bool_)
+        self._steps: NDArray[Any] = np.empty(0, dtype=np.int64)
 
     def counts(self, segments: Segments) -> bool:
         """Whether positions are 0 at each start and grow by 1 within each segment."""
@@ -45,7 +46,8 @@ class Scratch:
         if found[at].any() or (found[at[1:] - 1] < 0).any():
             return False
         # At a start a position cannot be the one before it and 1: that one is not below 0.
-        follows = np.equal(np.subtract(found[1:], found[:-1]), 1, out=self.flags(len(found) - 1))
+        steps = np.subtract(found[1:], found[:-1], out=self.steps(len(found) - 1, found.dtype))
+        follows = np.equal(steps, 1, out=self.flags(len(found) - 1))
         return int(np.count_nonzero(follows)) == len(found) - len(at)
 
     def numbered(self, found: NDArray[Any], segments: Segments, number: Ints) -> bool:
@@ -61,6 +63,12 @@ class Scratch:
         if len(self._expected) < size:
             self._expected = np.empty(size, dtype=np.int32)
         return self._expected[:size]
+
+    def steps(self, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """int[size] of this type, to write into."""
+        if len(self._steps) < size or self._steps.dtype != dtype:
+            self._steps = np.empty(size, dtype=dtype)
+        return self._steps[:size]
 
     def flags(self, size: int) -> Flags:
         """bool[size], to write into."""

@@ -1,6 +1,6 @@
-"""All invariants over long packed rows, beside one numpy.cumsum over the same tokens, in one run.
+"""All invariants over sound packed rows beside one numpy.cumsum over the same tokens, in one run.
 
-LONGCTX_BENCHMARK_TOKENS sets the number of tokens; docs/performance.md reports 100,000,000.
+LONGCTX_BENCHMARK_TOKENS sets the number of tokens.
 """
 
 from __future__ import annotations
@@ -17,33 +17,31 @@ from pytest_longctx.testing.examples import Case, flat
 
 pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is not installed")
 
-WINDOW = 131_072
-TOKENS = int(os.environ.get("LONGCTX_BENCHMARK_TOKENS", str(1 << 21)))
-# 20 M tokens/s where cumsum makes 600 M/s; four times that for machines that do other work meanwhile.
-MOST = 120
+TOKENS = int(os.environ.get("LONGCTX_BENCHMARK_TOKENS", str(1 << 23)))
 
 
-@pytest.fixture(scope="module")
-def packed():
-    """Rows full of samples of 50 to 1,500 tokens, each row with its flat batch; and the samples."""
-    random = np.random.default_rng(0)
+@pytest.fixture(scope="module", params=[131_072, 4_096], ids=["long_rows", "short_rows"])
+def packed(request):
+    """Rows full of samples of 50 to 1,500 tokens, each row with its flat batch; the samples; the width."""
+    random, window = np.random.default_rng(0), request.param
     rows, samples = [], []
-    for _ in range(max(1, TOKENS // WINDOW)):
-        sizes = random.integers(50, 1500, WINDOW // 700)
-        sizes = (
-            np.append(sizes, WINDOW - sizes.sum())
-            if sizes.sum() < WINDOW
-            else sizes[np.cumsum(sizes) <= WINDOW]
-        )
-        parts = [_sample(random, int(size)) for size in sizes]
+    for _ in range(max(1, TOKENS // window)):
+        parts = [_sample(random, size) for size in _sizes(random, window)]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in ("input_ids", "labels")}
-        rows.append({**columns, "seq_lengths": sizes})
+        rows.append({**columns, "seq_lengths": [len(part["input_ids"]) for part in parts]})
         samples += parts
     deliveries = [
-        Delivery([PackedRow(row["input_ids"], row["labels"], row["seq_lengths"])], flat([row]))
+        Delivery([PackedRow(row["input_ids"], row["labels"], np.array(row["seq_lengths"]))], flat([row]))
         for row in rows
     ]
-    return deliveries, Case(samples, WINDOW)
+    return deliveries, Case(samples, window), window
+
+
+def _sizes(random, window):
+    sizes = []
+    while (left := window - sum(sizes)) > 0:
+        sizes.append(min(left, int(random.integers(50, 1_500))))
+    return sizes
 
 
 def _sample(random, size):
@@ -51,31 +49,31 @@ def _sample(random, size):
     return {"input_ids": ids, "labels": np.where(np.arange(size) < size // 2, -100, ids)}
 
 
-def all_invariants(deliveries, case):
-    return audit(deliveries, case.samples, case.expected, "benchmark")
+def test_invariants_beside_a_cumsum(packed, ratio, benchmark):
+    deliveries, case, window = packed
+    tokens = int(case.samples.offsets[-1])
+    sums, seconds = np.empty(window, dtype=np.int64), []
 
+    def all_invariants():
+        start = time.process_time()
+        found = audit(deliveries, case.samples, case.expected, "benchmark")
+        seconds.append(time.process_time() - start)
+        assert not +found.counts
 
-def cumsum(deliveries, case):
-    return [np.cumsum(delivery.batch["input_ids"]) for delivery in deliveries]
+    def cumsum():
+        for delivery in deliveries:
+            np.cumsum(delivery.batch["input_ids"][0], out=sums)
 
-
-@pytest.mark.parametrize("work", [cumsum, all_invariants])
-def test_invariants_against_a_cumsum(benchmark, work, packed):
-    benchmark.group = "invariants"
-    benchmark.extra_info["tokens"] = int(packed[1].samples.offsets[-1])
-    benchmark.pedantic(work, args=packed, rounds=5, warmup_rounds=1)
-
-
-def test_invariants_cost_a_bounded_number_of_passes(packed):
-    assert not +all_invariants(*packed).counts
-    ratio = _fastest(all_invariants, packed) / _fastest(cumsum, packed)
-    assert ratio < MOST
-
-
-def _fastest(work, arguments, rounds=5):
-    seconds = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work(*arguments)
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    ratio(
+        all_invariants,
+        cumsum,
+        what=f"All invariants of packing on rows of {window:,} tokens beside `numpy.cumsum` of their ids",
+        reach="≤ 12",
+        scale=f"{tokens:,} tokens in {len(deliveries):,} batches of one row, with every varlen field",
+        clock=time.process_time,
+        rounds=9,
+    )
+    speed = tokens / min(seconds) / 1e6
+    benchmark.extra_info["note"] = (
+        f"{speed:.0f} M tokens/s a core; the sums go into memory that is there already"
+    )

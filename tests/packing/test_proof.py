@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -140,6 +141,24 @@ def test_memory_that_a_collator_uses_again_is_copied():
         for sample in shown.pieces.sample.tolist()
         for token in EXAMPLE.rows[sample]["input_ids"][: EXAMPLE.expected.lengths[sample]]
     ]
+
+
+def test_memory_does_not_grow_with_the_batches(monkeypatch):
+    """Batches of 4,096 tokens that nobody keeps: eight times as many take 64 bytes more for each sample."""
+    monkeypatch.setattr(block_module, "MOST_TOKENS", 1 << 14)
+    peaks = []
+    for number in (10, 80):
+        ids = [np.arange(512) + 512 * place for place in range(8 * number)]
+        case = Case([{"input_ids": part, "labels": part} for part in ids], capacity=512, batch_size=8)
+        samples, expected = case.samples, case.expected
+        deliveries = packed_deliveries(shipped_packers({})["none"], flat, case.admitted, 512, 8)
+        tracemalloc.start()
+        assert not +audit(deliveries, samples, expected, "mine").counts
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 64 * (640 - 80)
+    # A block and its samples hold 28 and 8 bytes a token; the rest is the batch shown and scratch memory.
+    assert peaks[1] < 4 * (1 << 14) * 36
 
 
 def test_blocks_are_bounded(monkeypatch, looked_at):
