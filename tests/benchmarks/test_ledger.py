@@ -1,7 +1,7 @@
 """The ledger beside what it cannot do without, beside TRL's preparation, and beside a linter that renders.
 
-LONGCTX_BENCHMARK_ROWS sets the number of chats; docs/performance.md reports 20,000. The linter, convmerge, runs
-in an environment that has it and this package, so that both load the same libraries:
+LONGCTX_BENCHMARK_ROWS sets the number of chats; docs/performance.md reports 20,000. The linter, convmerge,
+runs in an environment that has it and this package, so that both load the same libraries:
 LONGCTX_LINTER_ENVIRONMENT is its folder.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
