@@ -85,6 +85,8 @@ def test_all_or_none_end_at_the_ends():
     # Of n rows and no hit the upper end is z² / (n + z²).
     assert none.high == pytest.approx(3.8414588206941236 / 10.8414588206941236)
     assert every.low == pytest.approx(7 / 10.8414588206941236)
+    for rows in range(1, 500):
+        assert (proportion(0, rows).low, proportion(rows, int(str(rows))).high) == (0.0, 1.0)
     assert 0.0 < proportion(1, 7).low < 1 / 7 < proportion(1, 7).high < 1.0
     assert 0.0 < proportion(6, 7).low < 6 / 7 < proportion(6, 7).high < 1.0
 
@@ -99,6 +101,7 @@ def test_no_rows_decide_nothing():
 
 def test_an_end_on_the_limit_is_met_and_not_missed():
     interval = Interval(0.5, 0.25, 0.75, 10, 0.5)
+    assert interval.decides(0.5, least=True) is interval.decides(0.5, least=False) is None
     assert interval.decides(0.25, least=True) is True
     assert interval.decides(0.75, least=True) is None
     assert interval.decides(0.76, least=True) is False
@@ -111,6 +114,7 @@ def test_rows_to_decide_are_more_than_there_are():
     # 1.96² · 0.25 / 0.3² = 10.7, 1.96² · 0.25 / 0.1² = 96.04, rounded up.
     interval = Interval(0.5, 0.25, 0.75, 50, 0.5)
     assert interval.rows_to_decide(0.2) == 51
+    assert Interval(0.5, 0.25, 0.75, 51, 0.5).rows_to_decide(0.2) == 52
     assert Interval(0.5, 0.25, 0.75, 5, 0.5).rows_to_decide(0.2) == 11
     assert interval.rows_to_decide(0.4) == interval.rows_to_decide(0.6) == 97
 
