@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_longctx.verdict import Verdict
 
 WIDTH = 80
-_LEAST_SOURCE = 20  # columns for the contract's words behind a long path
+_LEAST_SOURCE = 50  # columns for the contract's words behind a long path: a limit is told in full
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
