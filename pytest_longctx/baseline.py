@@ -125,5 +125,6 @@ def unusable(report: Mapping[str, Any]) -> str:
         record["check"] for entry in report["contracts"] for record in entry["checks"] if record["error"]
     ]
     if broken:
-        return f"the baseline was not renewed: {len(broken):,} checks could not be judged, first {broken[0]}"
+        checks = "1 check" if len(broken) == 1 else f"{len(broken):,} checks"
+        return f"the baseline was not renewed: {checks} could not be judged, first {broken[0]}"
     return "" if report["contracts"] else "the baseline was not renewed: no check ran"

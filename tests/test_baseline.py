@@ -120,4 +120,4 @@ def test_reports_that_are_no_baseline():
     assert "stopped" in unusable({**report(entry(max_a=0.1)), "complete": False})
     broken = entry(max_a=0.1)
     broken["checks"][0]["error"] = "no file"
-    assert "1 checks could not be judged, first window::max_a" in unusable(report(broken))
+    assert "renewed: 1 check could not be judged, first window::max_a" in unusable(report(broken))

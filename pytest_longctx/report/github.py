@@ -28,11 +28,11 @@ def workflow_commands(
 
     Args:
         workspace: the checkout's folder, which paths are relative to (GITHUB_WORKSPACE).
-        notes: failures that belong to no line, such as those of a baseline.
+        notes: failures that belong to no line: of a baseline, or of a file that could not be written.
     """
     records = [record for entry in report["contracts"] for record in joined(by_trouble(entry["checks"]))]
     wanted = [record for record in by_trouble(records) if record["outcome"] in _COMMANDS]
-    commands = [_command("error", note, title="baseline") for note in notes]
+    commands = [_command("error", note, title="longctx") for note in notes]
     commands += [_annotation(record, workspace) for record in wanted]
     if len(commands) <= MOST_ANNOTATIONS:
         return commands

@@ -66,7 +66,7 @@ def test_one_cause_is_one_annotation(report, record):
 
 def test_notes_come_first(report, failure):
     first, second = workflow_commands(report(failure), notes=["it got worse"])
-    assert first == "::error title=baseline::it got worse"
+    assert first == "::error title=longctx::it got worse"
     assert "line=13" in second
 
 
