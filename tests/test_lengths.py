@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_longctx.lengths import LengthHistogram, is_dense, summarize
+from pytest_longctx.lengths import LengthHistogram, integers, is_dense, summarize
 
 
 def test_summary_by_hand():
@@ -108,6 +108,17 @@ def test_lengths_without_a_sign_are_counted():
     assert histogram.values.dtype == histogram.counts.dtype == np.int64
     histogram = LengthHistogram.of(np.ones(10, np.uint64))
     assert (histogram.values.tolist(), histogram.counts.tolist()) == ([1], [10])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept"), [(np.uint64, np.int64), (np.uint32, np.uint32), (np.int16, np.int16)]
+)
+def test_only_the_type_that_older_numpy_does_not_count_is_changed(dtype, kept):
+    assert integers(np.array([1], dtype), "lengths").dtype == kept
+
+
+def test_one_sample_in_each_bucket():
+    assert summarize([1, 5, 9], 1, 5).buckets == {"short": 1, "medium": 1, "long": 1}
 
 
 @pytest.mark.parametrize(("value", "shape"), [(3, r"\(\)"), ([[1, 2]], r"\(1, 2\)")])
