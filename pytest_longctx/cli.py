@@ -31,6 +31,7 @@ def command_line() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="validate contracts without reading their data")
     check.add_argument("files", nargs="+", metavar="FILE", help="a contract")
     check.set_defaults(run=_check)
+    _add_ledger(commands)
     schema = commands.add_parser("schema", help="print the JSON Schema of a contract")
     schema.set_defaults(run=_schema)
     diff = commands.add_parser("diff", help="what changed between two contracts, or two JSON reports")
@@ -48,6 +49,55 @@ def command_line() -> argparse.ArgumentParser:
     )
     explain.set_defaults(run=_explain)
     return parser
+
+
+def _add_ledger(commands: Any) -> None:
+    ledger = commands.add_parser("ledger", help="measure a share of the rows on this node, for a later run")
+    ledger.add_argument("contract", metavar="CONTRACT", help="the contract, at the same path on every node")
+    ledger.add_argument(
+        "--shard", type=_share, default=(1, 1), metavar="I/N", help="the I-th of N shares; default: 1/1"
+    )
+    ledger.add_argument(
+        "--cache",
+        required=True,
+        metavar="DIR",
+        help="a folder that all nodes see, the --longctx-cache of that run",
+    )
+    ledger.add_argument("--jobs", type=int, default=1, metavar="N", help="processes; default: 1")
+    ledger.set_defaults(run=_ledger)
+
+
+def _share(text: str) -> tuple[int, int]:
+    share, slash, shares = text.partition("/")
+    if not (slash and share.isdecimal() and shares.isdecimal() and 1 <= int(share) <= int(shares)):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected I/N with I from 1 to N, as in 3/8")
+    return int(share), int(shares)
+
+
+def _ledger(arguments: argparse.Namespace) -> int:
+    import os
+    from pathlib import Path
+
+    from pytest_longctx.contract import load_contract
+    from pytest_longctx.engine import measure_share
+    from pytest_longctx.errors import LongctxError
+    from pytest_longctx.progress import watching
+    from pytest_longctx.settings import Settings
+
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that there is no torch is no news
+    watch = watching(sys.stderr, os.environ, terminal=sys.stderr.isatty())
+    settings = Settings(watch=watch, jobs=max(1, arguments.jobs))
+    try:
+        contract = load_contract(arguments.contract)
+        share, shares = arguments.shard
+        done = measure_share(contract, share, shares, Path(arguments.cache), settings)
+    except LongctxError as error:
+        print(error)
+        return 1
+    rows, packs = sum(one.rows for one in done), sum(len(one.packs) for one in done)
+    counts = f"{len(done):,} shards, {rows:,} rows, {packs:,} new packs"
+    print(f"{contract.display}: {counts} in {arguments.cache}")
+    return 0
 
 
 def _add_init(commands: Any) -> None:

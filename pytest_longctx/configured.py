@@ -38,6 +38,8 @@ def settings_of(config: pytest.Config) -> Settings:
         cache=_cache(config, terminal.tell if terminal else unheard),
         cache_bytes=_gibibytes(config),
         jobs=_jobs(config),
+        engine=config.getoption("longctx_engine"),
+        exchange=config.getoption("longctx_exchange"),
         workers=int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
     )
 

@@ -34,6 +34,18 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         metavar="N|auto",
         help="processes that measure rows; auto: one a core where the data are worth it",
     )
+    group.addoption(
+        "--longctx-engine",
+        choices=("processes", "ray"),
+        default="processes",
+        help="where rows are measured: in processes of this machine, or on the Ray cluster at RAY_ADDRESS",
+    )
+    group.addoption(
+        "--longctx-exchange",
+        default="",
+        metavar="URL",
+        help="an object store for what Ray tasks measure, where the nodes share no cache folder",
+    )
     parser.addini(
         "longctx_cache_gib", "size of the cache folder, in GiB; rows not used for longest go", default="4"
     )

@@ -25,7 +25,8 @@ class Settings:
     goes. under_xdist: whether other workers run beside this one. watch: who is told how far long work is.
     tell: who is told what does not change a verdict. cache: the folder where measured rows are kept, within
     `cache_bytes`. jobs: processes that measure rows, None for as many as are worth it. workers: processes of
-    this run that share the machine.
+    this run that share the machine. engine: whether they are processes of this machine or tasks of Ray, whose
+    results come through the URL `exchange` where nodes share no folder.
     """
 
     required: frozenset[str] = frozenset()
@@ -38,3 +39,5 @@ class Settings:
     cache_bytes: int = 4 << 30
     jobs: int | None = 1
     workers: int = 1
+    engine: Literal["processes", "ray"] = "processes"
+    exchange: str = ""

@@ -9,5 +9,6 @@ from __future__ import annotations
 
 from pytest_longctx.engine.division import jobs_of, shards_of
 from pytest_longctx.engine.known import known_entries
+from pytest_longctx.engine.share import measure_share
 
-__all__ = ["jobs_of", "known_entries", "shards_of"]
+__all__ = ["jobs_of", "known_entries", "measure_share", "shards_of"]

@@ -6,17 +6,19 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_longctx.cache import CacheFolder, settings_key
 from pytest_longctx.dataset import Conversation
 from pytest_longctx.engine.division import jobs_of, place, shards_of
+from pytest_longctx.engine.exchange import receive
+from pytest_longctx.engine.on_ray import on_ray
 from pytest_longctx.engine.processes import DeadShardError, in_processes
 from pytest_longctx.engine.shard import Job
 from pytest_longctx.errors import LongctxError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_longctx.cache import Store
     from pytest_longctx.contract import Contract
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pytest_longctx.engine.shard import Done
     from pytest_longctx.settings import Settings
     from pytest_longctx.tokens.tokenizer import Tokenizer
+
+Engine: TypeAlias = "Callable[[Job, Sequence[Part]], Iterator[Done]]"
 
 FEW = 2_000  # rows that are measured here, before other processes would have started
 _BLOCK = 256
@@ -45,20 +49,30 @@ def known_entries(
     if tokenizer is None or dataset.shape == "lengths":
         yield None
         return
-    jobs = 1 if contract.dataset.sample else jobs_of(settings.jobs, dataset, settings.workers)
     key = settings_key(tokenizer, contract.supervision)
+    elsewhere = not contract.dataset.sample and _elsewhere(dataset, settings)
     with ExitStack() as stack:
         store = None
         if settings.cache and key:
             cache = CacheFolder(settings.cache, settings.cache_bytes, settings.tell)
             store = stack.enter_context(cache.store(key))
-        if store is None and jobs > 1:
+        if store is None and elsewhere:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="longctx-"))
             store = stack.enter_context(CacheFolder(Path(folder)).store(_THIS_RUN))
-        if store is not None and jobs > 1 and _misses_many(dataset, store):
-            _fill(contract, dataset, store, jobs, settings)
+        if store is not None and elsewhere and _misses_many(dataset, store):
+            _fill(Job.of(contract, key, store.folder, settings.exchange), dataset, elsewhere, settings)
             store.reload()
         yield store
+
+
+def _elsewhere(dataset: Dataset, settings: Settings) -> Engine | None:
+    """What measures rows outside of this process; None where nothing does."""
+    if not dataset.files:
+        return None
+    if settings.engine == "ray":
+        return on_ray
+    jobs = jobs_of(settings.jobs, dataset, settings.workers)
+    return (lambda job, parts: in_processes(job, parts, jobs)) if jobs > 1 else None
 
 
 def _misses_many(dataset: Dataset, store: Store) -> bool:
@@ -75,14 +89,15 @@ def _misses_many(dataset: Dataset, store: Store) -> bool:
     return missing + store.missing(block) > FEW
 
 
-def _fill(contract: Contract, dataset: Dataset, store: Store, jobs: int, settings: Settings) -> None:
-    job = Job(str(contract.path), contract.sha256, str(store.folder.absolute()))
+def _fill(job: Job, dataset: Dataset, engine: Engine, settings: Settings) -> None:
     parts = shards_of(dataset)
     try:
-        done = list(settings.watch(in_processes(job, parts, jobs), "shards"))
+        done = list(settings.watch(engine(job, parts), "shards"))
     except DeadShardError as error:
         raise LongctxError(f"{place(dataset.files[error.part.file], error.part)}: {error}") from None
     check_complete(parts, done)
+    if job.exchange:
+        receive(job.exchange, Path(job.store), [pack for one in done for pack in one.packs])
     refused = [one for one in done if one.refused]
     if refused:
         first = min(refused, key=lambda one: (one.part.file, one.part.start))

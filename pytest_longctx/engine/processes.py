@@ -20,11 +20,11 @@ TRIES = 3
 
 
 class DeadShardError(LongctxError):
-    """A shard whose process died each time."""
+    """A shard that failed each time."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, reason: str = f"the process that measured it died {TRIES} times") -> None:
         self.part = part
-        super().__init__(f"the process that measured it died {TRIES} times")
+        super().__init__(reason)
 
 
 def in_processes(job: Job, parts: Sequence[Part], jobs: int) -> Iterator[Done]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from pytest_longctx.cache import settings_key
 from pytest_longctx.contract import load_contract
 from pytest_longctx.dataset import open_dataset
 from pytest_longctx.dataset.parts import Part
@@ -21,6 +22,7 @@ from pytest_longctx.engine.shard import Done, Job, _begin, run_shard
 from pytest_longctx.errors import LongctxError
 from pytest_longctx.evidence import BrokenLinkError, Evidence
 from pytest_longctx.settings import Settings
+from pytest_longctx.tokens.tokenizer import load_tokenizer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = ["why", "not", "ä", "1024", "the", "answer", "is"]
@@ -72,6 +74,10 @@ def first_lines(project):
     """Lines of the first shard of 1,000 bytes: up to the first line end from there on."""
     text = (project.folder / "chats.jsonl").read_bytes()
     return text[: text.index(b"\n", 999) + 1].count(b"\n")
+
+
+def job_of(contract, folder):
+    return Job.of(contract, settings_key(load_tokenizer(contract), contract.supervision), folder)
 
 
 def assert_same(left, right):
@@ -147,7 +153,7 @@ def test_the_shards_that_come_back_are_those_of_the_plan():
 def test_a_shard_measures_only_what_is_not_known(project, tmp_path):
     contract = project.contract()
     (tmp_path / "store").mkdir()
-    job = Job(str(contract.path), contract.sha256, str(tmp_path / "store"))
+    job = job_of(contract, tmp_path / "store")
     part = shards_of(open_dataset(contract.dataset, contract))[0]
     first = run_shard(job, part)
     _begin.cache_clear()
@@ -160,8 +166,18 @@ def test_a_shard_measures_only_what_is_not_known(project, tmp_path):
 
 def test_a_contract_that_changes_meanwhile_is_not_used(project, tmp_path):
     contract = project.contract()
-    job = Job(str(contract.path), "0" * 64, str(tmp_path))
+    job = replace(job_of(contract, tmp_path), sha256="0" * 64)
     assert run_shard(job, Part(0)).refused == f"{contract.path} changed while the run went on"
+    _begin.cache_clear()
+
+
+def test_a_node_with_another_environment_keeps_nothing(project, tmp_path):
+    """Its entries would stand under a key that names libraries they were not made with."""
+    (tmp_path / "store").mkdir()
+    job = replace(job_of(project.contract(), tmp_path / "store"), settings="0" * 40)
+    refused = run_shard(job, Part(0)).refused
+    assert refused.endswith(" has other libraries, or another tokenizer, than the run")
+    assert not list((tmp_path / "store").iterdir())
     _begin.cache_clear()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 from pytest_longctx.engine.shard import Done
@@ -21,4 +22,24 @@ def dies_once(job, part):
     if part.start == 20 and not mark.exists():
         mark.touch()
         os._exit(9)
+    return Done(part, rows=1)
+
+
+def raises(job, part):
+    """A fault of the engine on that part."""
+    if part.start == 20:
+        raise RuntimeError("a fault")
+    return Done(part, rows=1)
+
+
+def hangs(job, part):
+    """Never ends on that part."""
+    if part.start == 20:
+        threading.Event().wait()
+    return Done(part, rows=1)
+
+
+def measures(job, part):
+    """Takes a moment, so that a node leaves in the middle of work."""
+    threading.Event().wait(0.3)
     return Done(part, rows=1)
