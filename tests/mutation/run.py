@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,8 +56,9 @@ def _module(copy: Path, module: str, sample: int | None) -> int:
     mutants = every if sample is None else random.Random(module).sample(every, min(sample, len(every)))
     survivors = Tests(copy, path, TESTS[module]).survivors(mutants)
     unexplained = [mutant for mutant in survivors if not _is_explained(module, mutant)]
+    noticed = len(mutants) - len(survivors)
     print(
-        f"{module}: {len(mutants) - len(survivors)} of {len(mutants)} mutants noticed (of {len(every)}); "
+        f"{module}: {noticed} of {len(mutants)} mutants noticed{_among(noticed, mutants, every)}; "
         f"{len(survivors) - len(unexplained)} explained, {len(unexplained)} not; "
         f"{time.monotonic() - started:.0f} s"
     )
@@ -64,6 +66,20 @@ def _module(copy: Path, module: str, sample: int | None) -> int:
         print(f"  {old}", *(f"    {mutant.new}" for mutant in group), sep="\n")
     sys.stdout.flush()
     return len(unexplained)
+
+
+def _among(noticed: int, drawn: list[Mutant], every: list[Mutant]) -> str:
+    """Of a sample, how many mutants there are, and what it tells of the score of all."""
+    if len(drawn) == len(every):
+        return ""
+    # Loaded by its path: the package itself must not be loaded yet where its mutants run.
+    spec = spec_from_file_location("longctx_intervals", ROOT / "pytest_longctx" / "intervals.py")
+    assert spec is not None
+    assert spec.loader is not None
+    intervals = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(intervals)
+    score = intervals.proportion(noticed, len(drawn))
+    return f", drawn from {len(every)}: {score.low:.0%} to {score.high:.0%} with 95 % confidence"
 
 
 def _is_explained(module: str, mutant: Mutant) -> bool:
