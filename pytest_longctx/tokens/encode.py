@@ -35,7 +35,7 @@ T = TypeVar("T")
 BATCH = 64
 MAX_CHARACTERS = 1 << 21
 
-_TRIED = 1024  # characters of one text a batch
+_TRIED = 256  # characters of one text a batch
 _SECOND_TIMES = 1 / 8  # of a batch encoded twice: more is slower than offsets from the start
 
 PROBES = (

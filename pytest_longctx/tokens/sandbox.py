@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 1 << 24  # characters or items that one step may make
 MAX_BITS = 1 << 14  # of a whole number
 _OPERATORS = frozenset({"*", "**", "%"})
+_DICT_NAMES = frozenset(dir(dict))
 _WIDTH = re.compile(r"\d{6,}")
 
 
@@ -58,6 +59,12 @@ def _environment() -> Any:
 
     class BoundedEnvironment(ImmutableSandboxedEnvironment):
         intercepted_binops = _OPERATORS
+
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            # What Jinja does for a message, without raising and catching an error for each key.
+            if type(obj) is dict and attribute not in _DICT_NAMES:
+                return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+            return super().getattr(obj, attribute)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             _bound_operator(operator, left, right)
