@@ -64,6 +64,7 @@ class TestWindow:
             ("max_overflow_ratio", 0.25),
             ("max_truncated_ratio", 0.25),
             ("min_kept_supervision_ratio", 25 / 40),
+            ("min_kept_turn_ratio", 0.5),
         ],
     )
     def test_measured_by_hand(self, limit, name, measured):
@@ -135,6 +136,14 @@ class TestWindow:
             assert verdict.outcome == "failed"
             assert "39 drawn rows cannot decide" in verdict.headline
             assert limit(name, far, rows, sample=drawn).outcome == "passed"
+
+    def test_drawn_rows_tell_of_supervised_tokens_or_of_turns(self, limit):
+        # 30 rows fit, 10 keep 5 of 10 tokens and lose their turn. Of 39 rows, with one or the other left out:
+        rows, drawn = [(0, 10)] * 30 + [(20, 10)] * 10, {"rows": 39, "seed": 0}
+        verdict = limit("min_kept_supervision_ratio", 0.87, rows, sample=drawn)
+        assert verdict.context[0] in ("87.18 % of what was drawn", "88.46 % of what was drawn")
+        verdict = limit("min_kept_turn_ratio", 0.74, rows, sample=drawn)
+        assert verdict.context[0] in ("74.36 % of what was drawn", "76.92 % of what was drawn")
 
     def test_no_sample_admitted_fails_the_policy(self, judge):
         window = {"target_context_len": 5}
@@ -250,6 +259,8 @@ class TestLengths:
         assert limit("max_p50_tokens", 10, rows, sample=drawn).outcome == "passed"
         verdict = limit("max_p95_tokens", 10, rows, sample=drawn)
         assert verdict.headline == "max_p95_tokens: 49 drawn rows cannot decide the limit 10 tokens"
+        # 1.96² · 0.95 · 0.05 / 0.05² = 73
+        assert verdict.advice.startswith("draw about 73 rows")
         rows, drawn = [(0, 10)] * 100, {"rows": 99, "seed": 0}
         assert limit("max_p95_tokens", 10, rows, sample=drawn).outcome == "passed"
         assert limit("max_p95_tokens", 9, rows, sample=drawn).headline.startswith("max_p95_tokens 10 > 9")

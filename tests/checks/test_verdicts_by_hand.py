@@ -205,9 +205,9 @@ class TestSlices:
             assert check.run(Empty()) == "judged"
 
     def test_small_slices_are_named(self):
-        verdict = slices(SimpleNamespace(slice_counts=Counter(web=100, code=99, chat=7)))
-        assert (verdict.outcome, verdict.measured, verdict.limit) == ("passed", 3, None)
-        assert verdict.headline == "slices: 3; few rows: code 99, chat 7"
+        verdict = slices(SimpleNamespace(slice_counts=Counter(web=100, code=99, chat=7, wiki=5_000)))
+        assert (verdict.outcome, verdict.measured, verdict.limit) == ("passed", 4, None)
+        assert verdict.headline == "slices: 4; few rows: code 99, chat 7"
         assert slices(SimpleNamespace(slice_counts=Counter(web=100))).headline == "slices: 1"
         verdict = slices(SimpleNamespace(slice_counts=Counter()))
         assert (verdict.outcome, verdict.measured, verdict.limit, verdict.unit) == ("failed", 0, 1, "rows")
@@ -260,6 +260,7 @@ class TestSections:
         assert (verdict.outcome, len(verdict.witnesses), verdict.more) == ("failed", 5, 2)
         assert verdict.headline == "offsets: 7 × offset that runs back"
         assert second_look("offsets", look, "what", "advice", 7).outcome == "passed"
+        assert second_look("offsets", SecondLook(1, 1, []), "what", "advice").outcome == "failed"
 
 
 class TestOwnChecks:

@@ -1,7 +1,8 @@
 """Runs the tests of a module against its mutants, each in a fork of a process that has all else loaded.
 
-A mutated function gets its new code in a fork of a pytest session that has collected the tests. What is
-mutated outside functions, in a default or a decorator, is imported anew: there the run starts from scratch.
+A mutated function gets its new code in a fork of a pytest session that has collected the tests. What survives
+there, since the function may have done its work on import, and what is mutated outside functions, in a default
+or a decorator, is imported anew: there the run starts from scratch.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Tests:
         return [
             mutant
             for mutant, survives in zip(mutants, outcomes, strict=True)
-            if (survives if survives is not None else self.survives(mutant, self._from_start))
+            if survives is not False and self.survives(mutant, self._from_start)
         ]
 
     def _from_start(self) -> int:
