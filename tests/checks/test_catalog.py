@@ -106,3 +106,29 @@ def test_the_command_prints_the_page_or_what_is_wrong(capsys):
     assert capsys.readouterr().out == page("window::policy") + "\n"
     assert main(["explain", "nothing"]) == 1
     assert "there is no such check" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("section", ["dataset", "supervision"])
+@pytest.mark.parametrize("before", ["", "a.yaml::", "tests::a.yaml::"])
+@pytest.mark.parametrize("behind", ["", "::web"])
+def test_a_section_tells_checks_of_one_name_apart(section, before, behind):
+    assert page(f"{before}{section}::roles{behind}").startswith(f"{section}::roles\n\n")
+
+
+def test_the_last_word_is_enough_where_it_is_the_only_one():
+    assert page("elsewhere::policy") == page("policy")
+
+
+@pytest.mark.parametrize("name", ["custom", "custom::mine", "a.yaml::custom::mine"])
+def test_own_checks_have_no_page(name):
+    with pytest.raises(LongctxError, match=f"^{name} is a check of your own"):
+        page(name)
+
+
+def test_a_path_does_not_hide_what_was_meant():
+    with pytest.raises(LongctxError, match=r"polcy: there is no such check; did you mean window::policy\?"):
+        page("contracts/some_long_folder/a.yaml::window::polcy")
+
+
+def test_lines_are_as_long_as_a_terminal_is_wide():
+    assert max(len(line) for name in CATALOG for line in page(name).splitlines()) == 80

@@ -1,8 +1,8 @@
 """Runs the tests of a module against its mutants, each in a fork of a process that has all else loaded.
 
 A mutated function gets its new code in a fork of a pytest session that has collected the tests. What survives
-there, since the function may have done its work on import, and what is mutated outside functions, in a default
-or a decorator, is imported anew: there the run starts from scratch.
+there, since the function may have done its work on import, and what is mutated outside functions, such as a
+default or a decorator, is imported anew: there the run starts from scratch.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Mutants that change nothing: imports for type checkers, dataclasses that nobody writes to, `zip` over lists
-# whose lengths are equal by construction, `==` in place of `is` with None, `is` in place of `==` with a literal
-# text (Python keeps such texts once, and warns of it).
+# whose lengths are equal by construction, `==` in place of `is` with None, `is` in place of `==` with a text
+# in quotes (Python keeps such texts once, and warns of it).
 EQUIVALENT = re.compile(
     r"^(if TYPE_CHECKING:|@dataclass\(|.*strict=True.*\n.*strict=False)|\n.*([!=]= None\b| is (not )?\")"
 )
