@@ -9,6 +9,7 @@ import numpy as np
 from pytest_longctx.dataset import all_messages
 from pytest_longctx.tokens.marker import occurrences
 from pytest_longctx.tokens.sample import IGNORED, SUPERVISED
+from pytest_longctx.tokens.texts import message_texts
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def turns(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         return
     if not sample.answer.any():  # `present` tells that
         return
-    counts = answer_counts(sample)
+    silent = dict.fromkeys(silent_messages(sample.conversation), 0)
+    counts = dict(sorted({**silent, **answer_counts(sample)}.items()))
     wanted = supervised_messages(inspector, sample.conversation) & counts.keys()
     if wanted != {message for message, count in counts.items() if count}:
         places = [place for place, message in enumerate(counts) if message in wanted]
@@ -105,6 +107,15 @@ def answer_counts(sample: Sample) -> dict[int, int]:
             found = int(np.count_nonzero(sample.answer[first:last]))
             counts[piece.message] = counts.get(piece.message, 0) + found
     return counts
+
+
+def silent_messages(conversation: Conversation) -> set[int]:
+    """The assistant messages without any text, reasoning or call, by index."""
+    assistants = (
+        item for item in enumerate(all_messages(conversation)) if item[1].get("role") == "assistant"
+    )
+    answers = ((at, message) for at, message in messages if message.get("role") == "assistant")
+    return {at for at, answer in answers if not any(text.size for text in message_texts(answer))}
 
 
 def supervised_messages(inspector: Inspector, conversation: Conversation) -> set[int]:

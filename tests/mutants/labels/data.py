@@ -76,6 +76,16 @@ ROWS = {
         {},
     ),
     "an id twice": (named_twice(), {"dataset::rows"}, {}),
+    "an empty answer after a full one": (
+        with_messages(user("Say hello."), answer("Hello."), user("Say nothing."), answer("")),
+        {"supervision::turns"},
+        {},
+    ),
+    "white space before a full answer": (
+        with_messages(user("Say nothing."), answer(" \n"), user("Say hello."), answer("Hello.")),
+        {"supervision::turns"},
+        {},
+    ),
     "an empty answer": (with_messages(user("Say nothing."), answer("")), {"supervision::present"}, {}),
     "an answer of white space": (
         with_messages(user("Say nothing."), answer(" \n")),
