@@ -248,3 +248,24 @@ def test_random_text_is_read_or_refused(text):
         faults = [error]
     assert all(min(fault.place.line, fault.place.column) >= 1 for fault in faults)
     assert all(fault.message.isprintable() for fault in faults)
+
+
+def test_the_place_of_an_escape_that_does_not_exist():
+    with pytest.raises(YamlError) as caught:
+        parse('b: 1\nc: 2\na: "xy\\UFFFFFFFF"')
+    # Line 3; x stands in column 5, the digits begin behind \U, in column 9.
+    assert caught.value.place == Place(3, 9)
+
+
+def test_the_place_of_a_character_that_is_not_allowed():
+    with pytest.raises(YamlError) as caught:
+        parse("a: 1\nb: 2\nc: x\x07")
+    assert caught.value.place == Place(3, 5)
+
+
+def test_a_number_out_of_range_leaves_a_zero():
+    assert parse("a: 1e999").data == {"a": 0}
+
+
+def test_keys_may_begin_with_any_sign():
+    assert parse("(a: 1\n$: 2\n<: 3\n'<<': 4").data == {"(a": 1, "$": 2, "<": 3, "<<": 4}
