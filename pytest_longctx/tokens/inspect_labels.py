@@ -111,10 +111,8 @@ def answer_counts(sample: Sample) -> dict[int, int]:
 
 def silent_messages(conversation: Conversation) -> set[int]:
     """The assistant messages without any text, reasoning or call, by index."""
-    assistants = (
-        item for item in enumerate(all_messages(conversation)) if item[1].get("role") == "assistant"
-    )
-    answers = ((at, message) for at, message in messages if message.get("role") == "assistant")
+    messages = enumerate(all_messages(conversation))
+    answers = [(at, message) for at, message in messages if message.get("role") == "assistant"]
     return {at for at, answer in answers if not any(text.size for text in message_texts(answer))}
 
 
