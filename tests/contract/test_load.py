@@ -270,3 +270,14 @@ def test_only_rows_of_lengths_need_no_tokenizer(load, problems):
     assert contract.tokenizer is None
     assert problems("contract: 1\ndataset: {path: d.jsonl, shape: text}") == ["1:1: tokenizer: missing"]
     assert problems("contract: 1\ntokenizer:\ndataset: {path: d.jsonl}") == ["2:1: tokenizer: missing"]
+
+
+def test_a_contract_of_one_mebibyte_is_read(load):
+    text = "contract: 1\ndataset: {path: d.jsonl, shape: lengths}\n#"
+    assert load(text + "x" * (1024 * 1024 - len(text))).dataset.shape == "lengths"
+
+
+@pytest.mark.parametrize(("letters", "shown"), [(80, "k" * 80), (81, "k" * 79 + "…")])
+def test_keys_are_shown_in_eighty_columns(problems, letters, shown):
+    (problem,) = problems(f"contract: 1\ndataset: {{path: d.jsonl, shape: lengths}}\n{'k' * letters}: 1\n")
+    assert problem.startswith(f"3:1: {shown}: ")
