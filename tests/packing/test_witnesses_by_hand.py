@@ -184,3 +184,19 @@ def test_a_fragment_is_an_orphan_where_it_trains(labels, told):
     failing = failing_checks(cut, padded, Case([sample], 2))
     found = [(w.expected, w.found) for w in failing.get("orphan_fragments", ())]
     assert found == [("starts at token 0", "starts at token 2")] * told
+
+
+@pytest.mark.parametrize("foreign", [[70, 71], [70, 71, 72, 73]])
+def test_foreign_tokens_are_told_whatever_their_number(foreign):
+    def with_foreign(samples, max_tokens_per_bin):
+        yield from pack(samples, max_tokens_per_bin)
+        yield {
+            "input_ids": np.array(foreign),
+            "labels": np.array([-100, *foreign[1:]]),
+            "seq_lengths": [len(foreign)],
+        }
+
+    failing = failing_checks(with_foreign, flat, Case(SAMPLES, 5))
+    assert [(w.row, w.found) for w in failing["sample_conservation"]] == [
+        (2, f"{len(foreign)} tokens that no sample has")
+    ]
