@@ -103,6 +103,13 @@ class TestWindow:
         assert [(row["id"], row["kept"], "reason" in row) for row in verdict.witnesses] == [("r2", 5, False)]
         assert (verdict.more, verdict.advice.split(",")[0]) == (0, "widen the window")
 
+    def test_the_window_that_would_do_is_told_of_overflow_alone(self, judge):
+        limits = {"max_overflow_ratio": 0.2, "max_truncated_ratio": 0.0}
+        policy = {"min_kept_supervised_tokens": 1, "max_supervision_loss_ratio": 0.5}
+        found = judge(window={"target_context_len": 25, "limits": limits, **policy})
+        assert found["max_overflow_ratio"].advice.startswith("a window of 35 would pass")
+        assert found["max_truncated_ratio"].advice.startswith("widen the window")
+
     def test_supervision_is_lost_by_both(self, limit):
         verdict = limit("min_kept_supervision_ratio", 0.9)
         assert (

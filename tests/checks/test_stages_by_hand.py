@@ -97,8 +97,20 @@ class TestOrder:
         assert (verdict.outcome, verdict.headline) == ("failed", "stage_order: next has 16, needed > 16")
         assert curriculum.order(0, evidence(stage("base"), stage("next", 16))).outcome == "passed"
 
+    @pytest.mark.parametrize("place", [0, 1, 2, 3, 4])
+    def test_each_stage_is_compared_with_the_one_before_it(self, place):
+        stages = [stage(f"s{number}", 2**number) for number in range(6)]
+        verdict = curriculum.order(place, evidence(*stages))
+        assert (verdict.measured, verdict.limit) == (2 ** (place + 1), 2**place)
+        assert verdict.context == (f"compared with s{place}",)
+
 
 class TestBudget:
+    def test_without_a_section_the_claim_is_exact(self, monkeypatch):
+        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: 1001)
+        found = SimpleNamespace(stages=SOUND, contract=SimpleNamespace(curriculum=None))
+        assert curriculum.token_budget(0, found).outcome == "failed"
+
     @pytest.mark.parametrize(
         ("measured", "tolerance", "outcome", "off"),
         [
