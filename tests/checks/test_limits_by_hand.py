@@ -234,6 +234,11 @@ class TestLengths:
         assert limit(name, beyond, kind="warn").outcome == "warned"
         assert bool(verdict.witnesses) is (unit == "tokens")
 
+    def test_percentiles_of_a_hundred_rows(self, limit):
+        rows = [(0, 1 + place) for place in range(100)]
+        assert limit("max_p50_tokens", 60, rows).measured == 50
+        assert limit("max_p95_tokens", 99, rows).measured == 95
+
     def test_short_and_long_are_told_apart(self, limit):
         rows = [(0, 10), (0, 10), (0, 20), (0, 40)]
         assert limit("max_short_share", 0.5, rows).measured == 0.5
