@@ -83,15 +83,4 @@ def drawn(dataset: Dataset, rows: int, seed: int) -> tuple[Iterator[Conversation
     if rows >= population:
         return iter(dataset), population
     chosen = np.sort(np.random.default_rng(seed).choice(population, rows, replace=False))
-    return _at(dataset, chosen.tolist()), population
-
-
-def _at(dataset: Dataset, places: list[int]) -> Iterator[Conversation | RowProblem]:
-    wanted = iter(places)
-    following = next(wanted, None)
-    for place, row in enumerate(dataset.rows()):
-        if place == following:
-            yield row if isinstance(row, RowProblem) else dataset.convert(row)
-            following = next(wanted, None)
-            if following is None:
-                return
+    return dataset.at(chosen.tolist()), population

@@ -87,6 +87,17 @@ class Dataset:
         for row in self.rows():
             yield row if isinstance(row, RowProblem) else self.convert(row)
 
+    def at(self, places: Iterable[int]) -> Iterator[Conversation | RowProblem]:
+        """The rows at rising places, counted from 0, each as a conversation or a problem."""
+        wanted = iter(places)
+        following = next(wanted, None)
+        for place, row in enumerate(self.rows()):
+            if following is None:
+                return
+            if place == following:
+                yield row if isinstance(row, RowProblem) else self.convert(row)
+                following = next(wanted, None)
+
     def rows(self) -> Iterator[Row | RowProblem]:
         """The rows as they lie in the files, under their ids."""
         rows = self._source.rows()

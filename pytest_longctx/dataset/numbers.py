@@ -49,15 +49,19 @@ def _whole_numbers(row: Mapping[str, Any], key: str, least: int) -> NDArray[np.i
     values = row[key]
     if type(values) is not list:
         raise RowError("bad_tokens", f"{key} is {json_type(values)}; expected a list of whole numbers")
-    wrong = next((value for value in values if type(value) is not int), 0)
-    if type(wrong) is not int:
+    if set(map(type, values)) - {int}:
+        wrong = next(value for value in values if type(value) is not int)
         raise RowError(
             "bad_tokens", f"{key} holds {json_type(wrong)} ({type(wrong).__name__}); expected whole numbers"
         )
-    if values and (min(values) < least or max(values) > _LARGEST_ID):
+    try:
+        numbers = np.array(values, dtype=np.int64)
+    except OverflowError:
+        numbers = None
+    if numbers is None or (len(numbers) and (numbers.min() < least or numbers.max() > _LARGEST_ID)):
         found = min(values) if min(values) < least else max(values)
         raise RowError("bad_tokens", f"{key} holds {found}; expected {least} to {_LARGEST_ID}")
-    return np.array(values, dtype=np.int64)
+    return numbers
 
 
 def _same_length(values: NDArray[np.int64], ids: NDArray[np.int64], name: str) -> None:

@@ -17,6 +17,7 @@ from pytest_longctx.witness import Witness
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pytest_longctx.dataset import Dataset
     from pytest_longctx.tokens.sample import Sampler
     from pytest_longctx.tokens.template import Messages, Rendering
 
@@ -54,17 +55,10 @@ def spread(rows: int, wanted: int) -> frozenset[int]:
     return frozenset(np.linspace(0, rows - 1, min(rows, wanted)).round().astype(int).tolist())
 
 
-def some_rows(
-    items: Iterable[Conversation | RowProblem], rows: int, *, exhaustive: bool = False
-) -> Iterator[Conversation]:
+def some_rows(dataset: Dataset, rows: int, *, exhaustive: bool = False) -> Iterator[Conversation]:
     """The conversations among an even spread of the rows, or all of them."""
     chosen = spread(rows, rows if exhaustive else ROWS)
-    last = max(chosen, default=-1)
-    for number, item in enumerate(items):
-        if number > last:
-            return
-        if number in chosen and isinstance(item, Conversation):
-            yield item
+    return (item for item in dataset.at(sorted(chosen)) if isinstance(item, Conversation))
 
 
 def two_clocks(conversations: Iterable[Conversation], sampler: Sampler) -> SecondLook:
