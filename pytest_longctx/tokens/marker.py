@@ -16,8 +16,10 @@ def occurrences(ids: NDArray[np.int32], marker: NDArray[np.int32]) -> NDArray[np
     """The positions at which `marker` starts in `ids`."""
     if not 0 < len(marker) <= len(ids):
         return np.empty(0, dtype=np.int64)
-    windows = np.lib.stride_tricks.sliding_window_view(ids, len(marker))
-    return np.flatnonzero((windows == marker).all(axis=1))
+    starts = np.flatnonzero(ids[: len(ids) - len(marker) + 1] == marker[0])
+    for place in range(1, len(marker)):
+        starts = starts[ids[starts + place] == marker[place]]
+    return starts
 
 
 def marked_spans(ids: NDArray[np.int32], markers: Sequence[NDArray[np.int32]]) -> NDArray[np.int64]:
