@@ -102,7 +102,12 @@ def _ledger(arguments: argparse.Namespace) -> int:
 
 def _add_init(commands: Any) -> None:
     init = commands.add_parser("init", help="measure a dataset and write a contract that it passes")
-    init.add_argument("data", nargs="+", metavar="DATA", help="files, globs or folders with the rows")
+    init.add_argument(
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help="files, globs or folders with the rows, or org/name@COMMIT:SPLIT",
+    )
     init.add_argument("--tokenizer", metavar="T", help="folder, package:NAME, or org/name@COMMIT on the Hub")
     init.add_argument(
         "--template", metavar="FILE", help="chat template, or trl:NAME; default: the tokenizer's own"

@@ -61,8 +61,12 @@ class ContractFile(pytest.Module):
         """One collector a section, in the order of the checks."""
         from pytest_longctx.checks import checks_of
         from pytest_longctx.checks.check import with_slices
+        from pytest_longctx.waivers import slice_problems
 
         checks = checks_of(self.contract, self.evidence.extensions)
+        known = [check.id for check in checks]
+        if problems := list(slice_problems(self.contract, known, self.evidence.slices)):
+            raise self.CollectError("\n".join(map(str, problems)))
         for name, group in _grouped(with_slices(checks, self.evidence.slices), "section"):
             section = Section.of(self, name, group)
             section.add_marker(f"longctx_{name}")
@@ -180,5 +184,6 @@ class CheckItem(pytest.Function):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """The contract's line that asks for the check, counted from 0."""
-        contract = self.file.contract
-        return self.path, contract.line(*self.check.key) - 1, self.check.id
+        from pytest_longctx.report.record import line_of
+
+        return self.path, line_of(self.check, self.file.contract) - 1, self.check.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_longctx.sections import SECTIONS
+from pytest_longctx.sections import CUSTOM, SECTIONS
 
 if TYPE_CHECKING:
     import pytest
@@ -55,6 +55,6 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 def add_markers(config: pytest.Config) -> None:
     """One marker for all checks, one a section, and `gpu`."""
     config.addinivalue_line("markers", "longctx: a check of a data contract")
-    for section in (*SECTIONS, "custom"):
+    for section in (*SECTIONS, CUSTOM):
         config.addinivalue_line("markers", f"longctx_{section}: a check of the section {section}")
     config.addinivalue_line("markers", "gpu: needs a GPU")

@@ -11,3 +11,5 @@ SECTIONS = (
     "curriculum",
     "gpu",
 )
+
+CUSTOM = "custom"  # checks that plugins and conftest.py register

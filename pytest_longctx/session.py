@@ -68,9 +68,11 @@ def read_contracts(config: pytest.Config) -> Contracts:
     contracts, problems = Contracts(), [*map(str, _repeated(config)), *_unusable_names(config)]
     for path in _registered(config):
         try:
-            contracts.by_path[path] = _read(path)
+            contracts.by_path[path] = _read(config, path)
         except ContractError as error:
             problems += map(_on_one_line, error.problems)
+        except LongctxError as error:  # of what a plugin or conftest.py registers
+            problems.append(_on_one_line(error))
     if problems:
         raise pytest.UsageError("\n".join(problems))
     return contracts
@@ -97,25 +99,25 @@ def _repeated(config: pytest.Config) -> Iterable[Problem]:
         yield Problem(shown, 1, 1, "", "the contract is given twice, expected once")
 
 
-def _read(path: str) -> Contract:
+def _read(config: pytest.Config, path: str) -> Contract:
     from pytest_longctx.contract import load_contract
     from pytest_longctx.requirements import missing_extras
 
     contract = load_contract(path)
-    problems = [*missing_extras(contract), *_unknown_checks(contract)]
+    problems = [*missing_extras(contract), *_unknown_checks(config, contract)]
     if problems:
         raise ContractError(problems)
     return contract
 
 
-def _unknown_checks(contract: Contract) -> Iterable[Problem]:
+def _unknown_checks(config: pytest.Config, contract: Contract) -> Iterable[Problem]:
     """Waivers and baseline metrics that name a check which the contract does not make."""
     if not contract.waivers and not contract.baseline:
         return ()
     from pytest_longctx.checks import checks_of
     from pytest_longctx.waivers import metric_problems, waiver_problems
 
-    names = [check.id for check in checks_of(contract)]
+    names = [check.id for check in checks_of(contract, _extensions(config))]
     return [*waiver_problems(contract, names), *metric_problems(contract, names)]
 
 
@@ -133,7 +135,7 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
         if not _is_named(config, path) or not _is_contract(path):
             return None
         try:
-            contract = _read(str(path))
+            contract = _read(config, str(path))
         except ContractError as error:
             raise pytest.UsageError(str(error)) from None
     from pytest_longctx.evidence import Evidence

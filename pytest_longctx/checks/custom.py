@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pytest_longctx.checks.check import Check
 from pytest_longctx.errors import LongctxError
+from pytest_longctx.sections import CUSTOM
 from pytest_longctx.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def custom_checks(registered: Mapping[str, Callable[..., Any]]) -> list[Check]:
         if not re.fullmatch(r"[a-z0-9_]+", name):
             raise LongctxError(f"the check {name!r} has a name that is not of [a-z0-9_]")
     return [
-        Check("custom", name, ("contract",), "dataset", partial(_judge, name, judge))
+        Check(CUSTOM, name, ("contract",), "dataset", partial(_judge, name, judge))
         for name, judge in registered.items()
     ]
 

@@ -245,7 +245,10 @@ def _date(value: Any) -> Any:
 class Waiver(Section):
     """A check that may fail until a day."""
 
-    check: Annotated[str, Field(pattern=CHECK)] = Field(description="`section::check`, as in the node id.")
+    check: Annotated[str, Field(pattern=CHECK)] = Field(
+        description="`section::check`, or `section::check::slice`, as in the node id. A check's waiver does "
+        "not cover its slices."
+    )
     until: Annotated[dt.date, BeforeValidator(_date, json_schema_input_type=str)] = Field(
         description="Last day on which it holds, YYYY-MM-DD."
     )

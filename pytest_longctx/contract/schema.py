@@ -13,7 +13,7 @@ from pytest_longctx.contract import runs, sources, stages
 from pytest_longctx.contract.messages import show
 from pytest_longctx.contract.section import Fault, Section, Text, refuse
 from pytest_longctx.contract.yaml import Document
-from pytest_longctx.sections import SECTIONS
+from pytest_longctx.sections import CUSTOM, SECTIONS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -146,8 +146,9 @@ def _check_faults(contract: Contract) -> list[Fault]:
         *((("baseline", "max_regression", name), name.partition("::")[0]) for name in metrics),
         *((("waivers", place, "check"), waiver.section) for place, waiver in enumerate(contract.waivers)),
     ]
-    expected = f"expected one of {', '.join(SECTIONS)}"
-    return [Fault(key, f"found {show(name)}, {expected}") for key, name in named if name not in SECTIONS]
+    known = (*SECTIONS, CUSTOM)
+    expected = f"expected one of {', '.join(known)}"
+    return [Fault(key, f"found {show(name)}, {expected}") for key, name in named if name not in known]
 
 
 def json_schema() -> dict[str, Any]:

@@ -152,7 +152,7 @@ INVARIANTS = (
         (
             "waivers: [{check: 'windw::policy', until: 2027-01-31, reason: x}]",
             "4:19: waivers.0.check: found text 'windw', expected one of tokenizer, dataset, supervision, "
-            "lengths, window, packing, isolation, curriculum, gpu",
+            "lengths, window, packing, isolation, curriculum, gpu, custom",
         ),
         (
             "baseline: {max_regression: {window: 0.1}}",
@@ -162,7 +162,7 @@ INVARIANTS = (
         (
             "baseline: {max_regression: {'windw::max_tokens': 0.1}}",
             "4:50: baseline.max_regression.windw::max_tokens: found text 'windw', expected one of tokenizer, "
-            "dataset, supervision, lengths, window, packing, isolation, curriculum, gpu",
+            "dataset, supervision, lengths, window, packing, isolation, curriculum, gpu, custom",
         ),
         (
             "baseline: {max_regression: {'window::policy': -1}}",

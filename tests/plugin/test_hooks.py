@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 CONTRACT = "--longctx-contract=contracts/sft.yaml"
 
 
@@ -51,6 +53,38 @@ def test_a_registered_check(pytester, project):
     result = pytester.runpytest(CONTRACT, "-k", "few_turns")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["few_turns 10 > 5", "*contracts/sft.yaml:1*", "  shorten them"])
+
+
+@pytest.mark.parametrize(
+    ("named", "status", "line"),
+    [
+        ("custom::few_turns", 0, "*1 xfailed*"),
+        (
+            "custom::few_turn",
+            4,
+            "*no check 'custom::few_turn'; did you mean 'custom::few_turns'?*",
+        ),
+    ],
+)
+def test_a_registered_check_is_waived_by_its_name(pytester, project, named, status, line):
+    project(packing=None, waivers=[{"check": named, "until": "2999-01-01", "reason": "old data"}])
+    pytester.makeconftest(
+        "from pytest_longctx import Verdict\n"
+        "def few_turns(evidence):\n    return Verdict('failed', 'few_turns 10 > 5')\n"
+        "def pytest_longctx_checks():\n    return {'few_turns': few_turns}\n"
+    )
+    result = pytester.runpytest(CONTRACT, "-k", "few_turns")
+    assert result.ret == status
+    (result.stderr if status == 4 else result.stdout).fnmatch_lines([line])
+
+
+def test_a_registered_name_that_is_none_is_told_with_waivers(pytester, project):
+    waiver = {"check": "window::policy", "until": "2999-01-01", "reason": "old data"}
+    project(packing=None, waivers=[waiver])
+    pytester.makeconftest("def pytest_longctx_checks():\n    return {'Few Turns': print}\n")
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: the check 'Few Turns' has a name that is not of *"])
 
 
 def test_a_check_that_gives_no_verdict(pytester, project):

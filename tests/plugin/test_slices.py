@@ -122,3 +122,15 @@ def test_a_sample_decides_a_percentile_that_is_far_enough(pytester, project, row
     limits = {"short_threshold": 1, "long_threshold": 2, "limits": {"max_p95_tokens": 9999}}
     project(dataset=data, lengths=limits, packing=None)
     pytester.runpytest(CONTRACT, "-m", "longctx_lengths").assert_outcomes(passed=1, deselected=20)
+
+
+def test_a_waiver_of_a_slice_that_the_rows_do_not_have(pytester, sliced):
+    sliced(slices="source")
+    waiver = "waivers: [{check: 'window::max_overflow_ratio::the_wed', until: 2999-01-01, reason: old}]\n"
+    path = pytester.path / "contracts" / "sft.yaml"
+    path.write_text(path.read_text() + waiver)
+    result = pytester.runpytest(CONTRACT)
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*the rows have no slice 'the_wed'; did you mean 'the_web'?"])
+    path.write_text(path.read_text().replace("the_wed", "the_web"))
+    assert pytester.runpytest(CONTRACT, "-k", "max_overflow_ratio").parseoutcomes()["xfailed"] == 1
