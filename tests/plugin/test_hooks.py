@@ -73,7 +73,7 @@ def test_a_registered_check_is_waived_by_its_name(pytester, project, named, stat
         "def few_turns(evidence):\n    return Verdict('failed', 'few_turns 10 > 5')\n"
         "def pytest_longctx_checks():\n    return {'few_turns': few_turns}\n"
     )
-    result = pytester.runpytest(CONTRACT, "-k", "few_turns")
+    result = pytester.runpytest_subprocess(CONTRACT, "-k", "few_turns")
     assert result.ret == status
     (result.stderr if status == 4 else result.stdout).fnmatch_lines([line])
 
