@@ -24,6 +24,7 @@ FULL = {
     "LONGCTX_BENCHMARK_ROWS": "20000",
     "LONGCTX_BENCHMARK_SAMPLES": "10000000",
     "LONGCTX_BENCHMARK_TOKENS": "100000000",
+    "LONGCTX_BENCHMARK_GROWTH": "1000000",
 }
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 HEAD = "| what | measured | to reach | reached | scale | machine |\n|---|---|---|---|---|---|"

@@ -32,7 +32,7 @@ packing: {{packer: ffd, collator: flattening, max_tokens_per_bin: 8192, limits: 
 """
 
 
-def write_rows(path: Path, rows: int) -> int:
+def write_rows(path: Path, rows: int, mean: int = MEAN) -> int:
     """Rows of random ids; the second half of each is supervised. Returns the tokens."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -41,7 +41,7 @@ def write_rows(path: Path, rows: int) -> int:
     schema = pa.schema({"input_ids": pa.list_(pa.int32()), "labels": pa.list_(pa.int32())})
     with parquet.ParquetWriter(path, schema) as writer:
         for start in range(0, rows, GROUP):
-            lengths = np.clip(random.geometric(1 / MEAN, min(GROUP, rows - start)), 8, 8192)
+            lengths = np.clip(random.geometric(1 / mean, min(GROUP, rows - start)), 8, 8192)
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
             ids = random.integers(300, 4000, offsets[-1], dtype=np.int32)
             place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
