@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,11 +53,27 @@ def extend_arguments(config: pytest.Config, args: list[str]) -> None:
     """
     named = [_absolute(config, arg.partition("::")[0]) for arg in config.known_args_namespace.file_or_dir]
     given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]
-    wanted = dict.fromkeys(given)
+    wanted, folders = dict.fromkeys(given), named
     if not named and not given:
-        args.extend(config.getini("testpaths") or [str(config.invocation_params.dir)])
+        folders = config.getini("testpaths") or [str(config.invocation_params.dir)]
+        args.extend(folders)
         wanted.update(dict.fromkeys(_registered(config)))
-    args.extend(path for path in wanted if path not in named)
+    args.extend(path for path in wanted if path not in named and not _is_walked(config, path, folders))
+
+
+def _is_walked(config: pytest.Config, path: str, folders: Iterable[str]) -> bool:
+    """Whether the walk of a folder is left to find the contract.
+
+    pytest before 9.0 drops all other tests of a folder that is named beside a file below it.
+    """
+    if pytest.version_tuple >= (9, 0):
+        return False
+    above = [f"{folder}{os.sep}" for folder in (_absolute(config, each) for each in folders)]
+    below = [path.removeprefix(folder) for folder in above if path.startswith(folder)]
+    parts = {part for relative in below for part in PurePath(relative).parent.parts}
+    if any(fnmatch(part, pattern) for part in parts for pattern in config.getini("norecursedirs")):
+        raise pytest.UsageError(f"{path}: pytest 8 enters no such folder (norecursedirs): move it")
+    return bool(below)
 
 
 def read_contracts(config: pytest.Config) -> Contracts:
