@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_longctx.progress import silent, unheard, watching
+from pytest_longctx.progress import in_ci, silent, unheard, watching
 from pytest_longctx.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def settings_of(config: pytest.Config) -> Settings:
 
 
 def _cache(config: pytest.Config, tell: Callable[[str], None]) -> Path | None:
-    """By default below pytest's own cache folder; none where that is switched off."""
+    """By default below pytest's own cache folder; none where that is switched off.
+
+    None by default in CI as well: a checkout may bring a cache along, with entries of a stranger's making.
+    """
     given = config.getoption("longctx_cache")
     if given == "off":
         return None
@@ -53,7 +56,7 @@ def _cache(config: pytest.Config, tell: Callable[[str], None]) -> Path | None:
         return Path(config.invocation_params.dir, given)
     own: pytest.Cache | None = getattr(config, "cache", None)
     try:
-        return None if own is None else own.mkdir("longctx")
+        return None if own is None or in_ci(os.environ) else own.mkdir("longctx")
     except OSError as error:
         tell(f"no cache: {error}")
         return None

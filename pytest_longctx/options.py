@@ -19,7 +19,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         group.addoption(f"--longctx-{name}", action="append", default=[], metavar=metavar, help=purpose)
     for name, metavar, purpose in (
         ("show", "ROW_ID", "print one sample, token by token, and run nothing"),
-        ("cache", "off|DIR", "where measured rows are kept for the next run; default: pytest's cache folder"),
+        ("cache", "off|DIR", "where measured rows are kept; default: pytest's cache folder, in CI off"),
         ("gpu-record", "FILE", "write what section gpu measured; an older record is never overwritten"),
     ):
         group.addoption(f"--longctx-{name}", metavar=metavar, help=purpose)

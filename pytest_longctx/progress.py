@@ -77,8 +77,13 @@ class Lines:
                 self.stream.flush()
 
 
+def in_ci(environ: Mapping[str, str]) -> bool:
+    """Whether this is a run of continuous integration, by the variable that all of them set."""
+    return environ.get("CI", "").lower() not in ("", "0", "false")
+
+
 def watching(stream: Stream, environ: Mapping[str, str], *, terminal: bool, columns: int = 80) -> Watch:
     """Bars on a terminal, lines in CI; nothing where output goes to a file that they would fill."""
-    if environ.get("CI", "").lower() not in ("", "0", "false"):
+    if in_ci(environ):
         return Lines(stream)
     return Bars(stream, columns) if terminal else silent

@@ -10,6 +10,11 @@ import pytest
 CONTRACT = "--longctx-contract=contracts/sft.yaml"
 
 
+@pytest.fixture(autouse=True)
+def at_a_desk(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+
+
 def packs(pytester):
     return sorted((pytester.path / ".pytest_cache").rglob("*.arrow"))
 

@@ -31,6 +31,11 @@ def report(pytester):
     return run
 
 
+@pytest.fixture(autouse=True)
+def at_a_desk(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+
+
 def packs(folder):
     return sorted(path.name for path in Path(folder).rglob("*.arrow"))
 
@@ -43,6 +48,16 @@ def test_rows_are_kept_in_pytests_cache_and_found_there(project, pytester, repor
     assert report() == first
     assert packs(pytester.path / ".pytest_cache" / "d" / "longctx") == kept
     assert report("--longctx-cache=off") == first
+
+
+def test_a_cache_that_the_checkout_brings_is_not_used_in_ci(project, pytester, report, monkeypatch):
+    """It may hold entries of a stranger's making."""
+    project()
+    monkeypatch.setenv("CI", "true")
+    report()
+    assert packs(pytester.path) == []
+    report("--longctx-cache=kept")
+    assert len(packs(pytester.path / "kept")) == 1
 
 
 def test_another_folder(project, pytester, report):
