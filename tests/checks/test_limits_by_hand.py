@@ -103,6 +103,11 @@ class TestWindow:
         assert [(row["id"], row["kept"], "reason" in row) for row in verdict.witnesses] == [("r2", 5, False)]
         assert (verdict.more, verdict.advice.split(",")[0]) == (0, "widen the window")
 
+    def test_the_worst_row_lacks_the_most_tokens(self, limit):
+        # Of 32 and 40 tokens 25 are fed: 7 and 15 are lost.
+        verdict = limit("max_truncated_ratio", 0.0, rows=[(0, 32), (0, 40)])
+        assert [row["id"] for row in verdict.witnesses] == ["r1", "r0"]
+
     def test_the_window_that_would_do_is_told_of_overflow_alone(self, judge):
         limits = {"max_overflow_ratio": 0.2, "max_truncated_ratio": 0.0}
         policy = {"min_kept_supervised_tokens": 1, "max_supervision_loss_ratio": 0.5}

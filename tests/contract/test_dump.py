@@ -31,6 +31,10 @@ def test_only_set_keys_are_dumped(loads):
     )
 
 
+def test_letters_of_all_alphabets_are_dumped_as_they_are(loads):
+    assert "description: größe 大\n" in dump(loads("description: größe 大\n"))
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()

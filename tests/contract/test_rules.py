@@ -207,3 +207,17 @@ def test_a_section_that_would_check_nothing_is_refused(below):
     assert below("baseline: {max_regression: {}}\n") == [
         "4:28: baseline.max_regression: found a mapping, expected at least 1 in the list"
     ]
+
+
+@pytest.mark.parametrize("name", ["max_truncated_ratio", "min_kept_supervision_ratio"])
+def test_a_warning_at_the_limit_itself_is_allowed(loads, name):
+    window = loads(
+        f"window: {{target_context_len: 8, limits: {{{name}: 0.5}}, warn: {{{name}: 0.5}}}}"
+    ).window
+    assert getattr(window.warn, name) == getattr(window.limits, name) == 0.5
+
+
+def test_the_longest_text(loads, below):
+    assert loads(f"description: {'k' * 4096}").description == "k" * 4096
+    (problem,) = below(f"description: {'k' * 4097}")
+    assert "at most 4096" in problem

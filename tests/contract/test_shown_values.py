@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_longctx.contract.messages import show
+
 
 @pytest.mark.parametrize(
     ("value", "shown"),
@@ -17,3 +19,8 @@ import pytest
 def test_a_value_in_place_of_a_number(below, value, shown):
     (problem,) = below(f"window:\n  target_context_len: {value}\n")
     assert f"found {shown}" in problem
+
+
+def test_a_number_is_shown_up_to_forty_digits():
+    assert show(10**39) == "1" + "0" * 39
+    assert show(10**60) == "1" + "0" * 39

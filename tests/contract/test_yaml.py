@@ -261,6 +261,9 @@ def test_the_place_of_a_character_that_is_not_allowed():
     with pytest.raises(YamlError) as caught:
         parse("a: 1\nb: 2\nc: x\x07")
     assert caught.value.place == Place(3, 5)
+    with pytest.raises(YamlError) as caught:
+        parse("a: 1\nb: \x07")
+    assert caught.value.place == Place(2, 4)
 
 
 def test_a_number_out_of_range_leaves_a_zero():

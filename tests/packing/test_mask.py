@@ -64,6 +64,12 @@ def test_one_mask_stands_for_all_rows():
     assert read(dense([(0, 6)])[None, None], rows=2) == ([(0, 6), (6, 12)], ())
 
 
+def test_a_fault_of_the_mask_that_stands_for_all_rows_is_told_once():
+    allowed = dense([(0, 3), (3, 6)])
+    allowed[4, 0] = True
+    assert read(allowed[None, None], rows=3)[1] == ("row 0, head 0: token 4 sees token 0 of another segment",)
+
+
 @pytest.mark.parametrize(("seen", "own"), [([0, 1, 2, 3], []), ([4], [(4, 5)])])
 def test_what_padding_sees_is_left_aside(seen, own):
     allowed = dense([(0, 4)])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from pytest_longctx.packing.collators import padded
+from pytest_longctx.packing.invariants import index_range, offset_range
 from pytest_longctx.testing import Case, failing_checks
 from pytest_longctx.testing.examples import flat
 
@@ -117,6 +120,12 @@ class TestFlattened:
         assert found["boundary_labels"] == [("b", 0, 1, 3, -100, 4)]
         assert [(row, expected, got) for _, row, _, _, expected, got in found["target_count"]] == [(0, 6, 7)]
 
+    def test_a_label_below_that_of_no_target(self, told):
+        def change(batch):
+            batch["labels"][0, 3] = -101
+
+        assert told(flat, change)["labels_preserved"] == [("b", 0, 1, 3, -100, -101)]
+
     def test_a_target_that_is_lost(self, told):
         def change(batch):
             batch["labels"][0, 2] = -100
@@ -155,6 +164,17 @@ class TestPadded:
         found = told(padded, change)
         assert [where[1:] for where in found["padding_segment"]] == [(1, 0, 4, -100, 8)]
 
+    def test_padding_ahead_of_the_first_sample_is_nobodys(self, told):
+        def change(batch):
+            for name, values in batch.items():
+                if isinstance(values, np.ndarray) and values.ndim == 2:
+                    filler = np.full((2, 1), -100 if name == "labels" else 0)
+                    batch[name] = np.concatenate([filler, values], axis=1)
+            batch["labels"][0, 0] = 8
+
+        found = told(padded, change)["padding_segment"]
+        assert ("(padding)", 0, 0, 0, -100, 8) in found
+
     def test_padding_in_a_segment(self, told):
         def change(batch):
             batch["attention_mask"][1, 4] = 1
@@ -170,7 +190,8 @@ def test_a_row_that_trains_nothing_names_its_samples():
         return batch
 
     failing = failing_checks(pack, collate, Case(SAMPLES, 5, names=["a", "b", "c"]), batch_size=2)
-    assert [(w.id, w.row, w.note) for w in failing["supervision_per_row"]] == [("row 0", 0, "a, b")]
+    found = [(w.id, w.row, w.note, w.expected, w.found) for w in failing["supervision_per_row"]]
+    assert found == [("row 0", 0, "a, b", "≥ 1 target", 0)]
 
 
 @pytest.mark.parametrize(("labels", "told"), [([8, 9], True), ([-100, 9], True), ([-100, -100], False)])
@@ -184,6 +205,48 @@ def test_a_fragment_is_an_orphan_where_it_trains(labels, told):
     failing = failing_checks(cut, padded, Case([sample], 2))
     found = [(w.expected, w.found) for w in failing.get("orphan_fragments", ())]
     assert found == [("starts at token 0", "starts at token 2")] * told
+
+
+def test_a_fragment_that_lacks_one_token_is_an_orphan():
+    sample = {"input_ids": [6, 7, 8], "labels": [-100, 7, 8]}
+
+    def cut(samples, max_tokens_per_bin):
+        for part in (slice(0, 1), slice(1, 3)):
+            row = {name: np.array(values[part]) for name, values in sample.items()}
+            yield row | {"seq_lengths": [len(row["input_ids"])]}
+
+    (orphan,) = failing_checks(cut, padded, Case([sample], 2))["orphan_fragments"]
+    assert (orphan.row, orphan.expected, orphan.found) == (1, "starts at token 0", "starts at token 1")
+
+
+def test_an_index_behind_foreign_tokens_may_be_any():
+    def with_foreign(samples, max_tokens_per_bin):
+        foreign = {"input_ids": np.array([70, 71]), "labels": np.array([-100, 71]), "seq_lengths": [2]}
+        rows = list(pack(samples, max_tokens_per_bin))
+        yield from [rows[0], foreign, rows[1]]
+
+    def collate(rows):
+        batch = flat(rows)
+        batch["seq_idx"][0, 7:] = last  # of c; a, b and the foreign tokens have 0, 1 and 2
+        return batch
+
+    last = 7
+    failing = failing_checks(with_foreign, collate, Case(SAMPLES, 5, names=["a", "b", "c"]), batch_size=3)
+    assert "sequence_indices" not in failing
+
+
+class TestOffsets:
+    """Kernels reach element tokens × row stride - 1, and 2³¹ - 1 at most."""
+
+    def test_the_last_that_fits_and_the_first_that_does_not(self):
+        assert list(offset_range(2**30, 2, 5)) == []
+        (beyond,) = offset_range(3, 715_827_883, 5)  # 3 × 715 827 883 = 2³¹ + 1
+        assert (beyond.row, beyond.expected, beyond.found) == (5, 2_147_483_647, 2_147_483_648)
+
+    def test_without_a_row_stride_each_token_is_one_element(self):
+        ids = np.broadcast_to(np.int32(0), (1, 2**31 + 1))  # takes no memory
+        view = SimpleNamespace(batch=SimpleNamespace(ids=ids), first_row=0)
+        assert [one.found for one in index_range(view)] == [2**31]
 
 
 @pytest.mark.parametrize("foreign", [[70, 71], [70, 71, 72, 73]])
