@@ -76,7 +76,8 @@ class _FewExamples:
 class Tests:
     """The tests of one module, in the order of running them."""
 
-    def __init__(self, copy: Path, path: Path, tests: str) -> None:
+    def __init__(self, copy: Path, path: Path, tests: str, seconds: float = float("inf")) -> None:
+        self.seconds = seconds  # after which no further mutant is begun
         self.path, self.source = path, path.read_text(encoding="utf-8")
         ignored = [f"-Wignore::{name}" for name in ("pytest.PytestAssertRewriteWarning", "SyntaxWarning")]
         plain = ["-p", "no:cacheprovider", "-p", "no:xdist", *ignored]
@@ -85,13 +86,14 @@ class Tests:
         self.first = copy.parent / "first"  # number of the test that notices
         self.outcomes = copy.parent / "outcomes"  # list of true, false, or null for what needs a new start
 
-    def survivors(self, mutants: list[Mutant]) -> list[Mutant]:
-        """Return the mutants that no test notices."""
+    def outcomes_of(self, mutants: list[Mutant]) -> list[bool | None]:
+        """Return whether each mutant survives all tests; None for those that time did not allow to judge."""
         sys.dont_write_bytecode = False
         started = time.monotonic()
         if not self._passes(self._from_start):
             sys.exit(f"{self.path}: its tests fail without any mutation: pytest {' '.join(self.arguments)}")
         self.limit = 10 + 4 * (time.monotonic() - started)
+        self.end = started + self.seconds
         sys.dont_write_bytecode = True
         for compiled in self.path.parent.glob(f"__pycache__/{self.path.stem}.*"):
             compiled.unlink()  # it would pass for the mutants', which are as long and as old
@@ -101,12 +103,16 @@ class Tests:
                 lambda: int(pytest.main(self.arguments, plugins=[_FewExamples(), _Session(self, mutants)]))
             )
         os.waitpid(session, 0)
-        outcomes = json.loads(self.outcomes.read_text(encoding="utf-8"))
+        outcomes: list[bool | None] = json.loads(self.outcomes.read_text(encoding="utf-8"))
+        missing = len(mutants) - len(outcomes)
         return [
-            mutant
-            for mutant, survives in zip(mutants, outcomes, strict=True)
-            if survives is not False and self.survives(mutant, self._from_start)
+            self.survives(mutant, self._from_start) if survives is not False and self.goes_on() else survives
+            for mutant, survives in zip(mutants, outcomes + [None] * missing, strict=True)
         ]
+
+    def goes_on(self) -> bool:
+        """Whether there is time for another mutant."""
+        return time.monotonic() < self.end
 
     def _from_start(self) -> int:
         return int(pytest.main(self.arguments, plugins=[_FewExamples()]))
@@ -153,6 +159,8 @@ class _Session:
         original = compile(self.tests.source, file, "exec")
         outcomes: list[bool | None] = []
         for mutant in self.mutants:
+            if not self.tests.goes_on():
+                break
             codes = _changed(original, compile(mutant.source, file, "exec"))
             run = partial(self._notices, session, functions, codes)
             survives = self.tests.survives(mutant, run) if codes else None

@@ -35,6 +35,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="MODULE", help="such as window, packing/bounds or checks")
     parser.add_argument("--sample", type=int, help="mutants of each module, drawn with a fixed seed")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for each module, at most")
     options = parser.parse_args()
     chosen = [name for name in TESTS if not options.names or {name, name.split("/")[0]} & {*options.names}]
     with tempfile.TemporaryDirectory(prefix="longctx-mutation-") as folder:
@@ -45,16 +46,19 @@ def main() -> int:
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, copy / name)
         prepare(copy)
-        return int(sum([_module(copy, name, options.sample) for name in chosen]) > 0)
+        return int(sum([_module(copy, name, options) for name in chosen]) > 0)
 
 
-def _module(copy: Path, module: str, sample: int | None) -> int:
+def _module(copy: Path, module: str, options: argparse.Namespace) -> int:
     """Print what the tests of a module notice; return the number of unexplained survivors."""
     started = time.monotonic()
     path = copy / "pytest_longctx" / f"{module}.py"
     every = mutants_of(path.read_text(encoding="utf-8"))
-    mutants = every if sample is None else random.Random(module).sample(every, min(sample, len(every)))
-    survivors = Tests(copy, path, TESTS[module]).survivors(mutants)
+    size = len(every) if options.sample is None else min(options.sample, len(every))
+    drawn = random.Random(module).sample(every, size)
+    outcomes = Tests(copy, path, TESTS[module], options.seconds).outcomes_of(drawn)
+    mutants = [mutant for mutant, survives in zip(drawn, outcomes, strict=True) if survives is not None]
+    survivors = [mutant for mutant, survives in zip(drawn, outcomes, strict=True) if survives]
     unexplained = [mutant for mutant in survivors if not _is_explained(module, mutant)]
     noticed = len(mutants) - len(survivors)
     print(
