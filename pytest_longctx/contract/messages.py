@@ -30,6 +30,7 @@ _EXPECTED = {
     "less_than_equal": "at most {le}",
     "too_short": "at least {min_length} in the list",
     "string_too_long": "at most {max_length} characters",
+    "too_long": "a length of at most {max_length}",
     "string_too_short": "text that is not empty",
     "literal_error": "{expected}",
     "expected": "{expected}",
