@@ -7,7 +7,7 @@
 
 Every combination runs two small contracts, one that holds and one that does not, in an environment without
 torch. It must end with their exit status, without an internal error, and with the same outcome of each check
-as in every other combination.
+as in the first run of its session.
 """
 
 from __future__ import annotations
