@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.contract import Contract
 
-_MODULES = {"trl": ("trl", "torch", "datasets"), "hub": ("datasets",)}
+_MODULES = {"trl": ("trl", "torch", "datasets"), "hub": ("datasets",), "gpu": ("torch",)}
 
 
 def missing_extras(contract: Contract) -> Iterator[Problem]:
@@ -33,6 +33,8 @@ def _needs(contract: Contract) -> Iterator[tuple[tuple[str, ...], str, str]]:
         yield ("tokenizer", "chat_template"), template, "trl"
     if contract.dataset.hub:
         yield ("dataset", "path"), "a Hub id", "hub"
+    if contract.isolation is not None:
+        yield ("isolation",), "a model on CPU", "gpu"
     packing = contract.packing
     if packing is None:
         return

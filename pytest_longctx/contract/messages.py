@@ -175,8 +175,6 @@ def _models_at(key: Key, model: type[BaseModel]) -> list[type[BaseModel]]:
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is not None:
         return [model for inner in typing.get_args(annotation) for model in _models_in(inner)]
-    return []
+    return [annotation] if isinstance(annotation, type) and issubclass(annotation, BaseModel) else []

@@ -92,6 +92,16 @@ def test_absent_extra(pytester, project, monkeypatch):
     )
 
 
+def test_isolation_without_torch(pytester, project, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    sys.modules.pop("pytest_longctx.requirements", None)
+    project(isolation={"model": "qwen2", "attention": ["sdpa"], "forward": {"use_cache": False}})
+    refused(
+        pytester,
+        "isolation: a model on CPU needs torch, not installed here: pip install 'pytest-longctx[gpu]'",
+    )
+
+
 def test_unknown_packer(pytester, project):
     project(packing={"packer": "fdd"})
     not_judged(pytester, "packing.packer: there is no packer 'fdd'; did you mean ffd?")
