@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from pytest_longctx.dataset.parts import Part
 
 SHARD_BYTES = 8 << 20  # about two million tokens of text
+LEAST_BYTES = 1 << 18
 WORTH_BYTES = 16 << 20  # below this, processes take longer to start than they save
 
 
-def shards_of(dataset: Dataset) -> list[Part]:
-    """The shards of a dataset of files, in the order of the rows; of other datasets, none."""
-    return split(dataset.files, SHARD_BYTES)
+def shards_of(dataset: Dataset, takers: int = 1) -> list[Part]:
+    """The shards of a dataset of files, in the order of the rows; of other datasets, none.
+
+    takers: processes or nodes to share them, with some for each, so that all end at about the same time.
+    """
+    size = sum(path.stat().st_size for path in dataset.files)
+    return split(dataset.files, min(SHARD_BYTES, max(LEAST_BYTES, size // (4 * takers))))
 
 
 def jobs_of(wanted: int | None, dataset: Dataset, workers: int = 1) -> int:

@@ -90,7 +90,7 @@ def _misses_many(dataset: Dataset, store: Store) -> bool:
 
 
 def _fill(job: Job, dataset: Dataset, engine: Engine, settings: Settings) -> None:
-    parts = shards_of(dataset)
+    parts = shards_of(dataset, jobs_of(settings.jobs, dataset, settings.workers))
     try:
         done = list(settings.watch(engine(job, parts), "shards"))
     except DeadShardError as error:

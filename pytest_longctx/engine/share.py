@@ -43,7 +43,7 @@ def measure_share(contract: Contract, share: int, shares: int, cache: Path, sett
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LongctxError(f"the cache {cache} cannot be used: {error.strerror}") from error
-    parts = shards_of(dataset)[share - 1 :: shares]
+    parts = shards_of(dataset, shares)[share - 1 :: shares]
     done = list(settings.watch(_run(Job.of(contract, key, folder), parts, settings, dataset), "shards"))
     for one in done:
         if one.refused:
