@@ -32,7 +32,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         "--longctx-jobs",
         default="1",
         metavar="N|auto",
-        help="processes that measure rows; auto: one a core where the data are worth it",
+        help="processes that measure rows; auto: one for two cores where the data are worth it",
     )
     group.addoption(
         "--longctx-engine",

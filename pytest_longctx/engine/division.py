@@ -29,7 +29,9 @@ def shards_of(dataset: Dataset, takers: int = 1) -> list[Part]:
 
 
 def jobs_of(wanted: int | None, dataset: Dataset, workers: int = 1) -> int:
-    """Processes to use: as many as wanted, or where that is None, all cores if the data are worth it.
+    """Processes to use: as many as wanted, or where that is None, one for two cores if the data are worth it.
+
+    One process renders the next rows while the tokenizer works on the last ones, and keeps two cores busy.
 
     workers: processes of this run that share the machine.
     """
@@ -38,7 +40,7 @@ def jobs_of(wanted: int | None, dataset: Dataset, workers: int = 1) -> int:
     if wanted is not None:
         return wanted
     size = sum(path.stat().st_size for path in dataset.files)
-    return max(1, cores() // workers) if size >= WORTH_BYTES else 1
+    return max(1, cores() // (2 * workers)) if size >= WORTH_BYTES else 1
 
 
 def cores() -> int:

@@ -207,6 +207,6 @@ def test_how_many_processes(project, monkeypatch):
     assert jobs_of(3, dataset) == 3
     assert jobs_of(None, dataset) == 1  # too small to be worth it
     monkeypatch.setattr("pytest_longctx.engine.division.WORTH_BYTES", 100)
-    assert jobs_of(None, dataset) == 8
-    assert jobs_of(None, dataset, workers=2) == 4
+    assert jobs_of(None, dataset) == 4
+    assert jobs_of(None, dataset, workers=2) == 2
     assert jobs_of(None, dataset, workers=20) == 1
