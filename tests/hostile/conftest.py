@@ -14,8 +14,8 @@ from pytest_longctx.contract import load_contract
 from pytest_longctx.tokens.deadline import process_bytes
 
 SECONDS = 20.0  # generous: most take milliseconds, and the machine may be busy
-# Memory is looked at ten times a second, and a template that doubles a text fills half a GiB meanwhile; imports
-# of a first test count as well.
+# Memory is looked at ten times a second, and a template that doubles a text fills half a GiB meanwhile;
+# imports of a first test count as well.
 BYTES = 2 << 30
 
 
