@@ -13,6 +13,7 @@ import ctypes
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -76,6 +77,8 @@ class Watch:
             self._block = None
         if self._reason:
             reason, self._reason = self._reason, ""
+            # The error outlives the render; what the render had made must not.
+            traceback.clear_frames(trace)
             raise LimitError(reason) from None
 
     def _start(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 
 import pytest
 
@@ -56,11 +57,13 @@ HUGE = {
     "lipsum": "{{ lipsum(n=10**12) }}",
 }
 
-# Each grows or runs step by step.
+# Each runs on, or grows, step by step.
 ENDLESS = {
     "loop": LOOP,
     "loop_in_a_block": "{% generation %}" + LOOP + "{% endgeneration %}",
     "loop_in_a_macro": "{% macro m() %}" + LOOP + "{% endmacro %}{{ m() }}",
+}
+GROWING = {
     "output": "{% for a in range(99999) %}{{ 'x' * 1000000 }}{% endfor %}",
     "doubling": "{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
     "doubling_block": "{% set n = namespace(x='x') %}{% for i in range(99) %}{% set b %}{{ n.x }}{{ n.x }}"
@@ -104,20 +107,46 @@ def test_no_step_makes_something_huge(contract, bounded, name):
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_does_not_end_is_stopped(contract, bounded, monkeypatch, name):
-    """By time or by memory, whichever comes first on this machine."""
     monkeypatch.setattr(deadline, "RENDER_SECONDS", 0.3)
-    monkeypatch.setattr(deadline, "RENDER_BYTES", 100 << 20)
+    monkeypatch.setattr(deadline, "RENDER_BYTES", 1 << 50)
     with bounded:
         message = told(contract, ENDLESS[name])
-    slow, large = "had not ended after 0.3 seconds", "needed more than 100 MiB"
-    start = "tokenizer.chat_template: hostile.jinja "
-    assert message.startswith((start + slow, start + large))
+    assert message.startswith("tokenizer.chat_template: hostile.jinja had not ended after 0.3 seconds")
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_what_grows_is_stopped(contract, bounded, monkeypatch, name):
+    monkeypatch.setattr(deadline, "RENDER_SECONDS", 60.0)
+    monkeypatch.setattr(deadline, "RENDER_BYTES", 100 << 20)
+    with bounded:
+        message = told(contract, GROWING[name])
+    assert message.startswith("tokenizer.chat_template: hostile.jinja needed more than 100 MiB")
+
+
+def test_what_a_stopped_render_had_made_is_let_go(monkeypatch):
+    """Even while its error is kept, as evidence keeps it."""
+    monkeypatch.setattr(deadline, "RENDER_SECONDS", 0.1)
+    made = []
+
+    class Huge:
+        """Stands for a text of a GiB."""
+
+    def render():
+        huge = Huge()
+        made.append(weakref.ref(huge))
+        while huge:
+            pass
+
+    with pytest.raises(LimitError) as kept, Watch():
+        render()
+    assert made[0]() is None
+    assert "had not ended" in str(kept.value)
 
 
 def test_memory_is_bounded_as_well(contract, bounded, monkeypatch):
     monkeypatch.setattr(deadline, "RENDER_BYTES", 50 << 20)
     with bounded:
-        message = told(contract, ENDLESS["growing_list"])
+        message = told(contract, GROWING["growing_list"])
     assert "hostile.jinja needed more than 50 MiB for one conversation" in message
 
 
