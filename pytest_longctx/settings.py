@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.progress import Watch
 
+CACHE_BYTES = 4 << 30
 GpuMode = Literal["dry_run", "cpu", "real"]
 
 
@@ -36,7 +37,7 @@ class Settings:
     watch: Watch = silent
     tell: Callable[[str], None] = unheard
     cache: Path | None = None
-    cache_bytes: int = 4 << 30
+    cache_bytes: int = CACHE_BYTES
     jobs: int | None = 1
     workers: int = 1
     engine: Literal["processes", "ray"] = "processes"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_longctx.cache.pack import SUFFIX, UNFINISHED
 from pytest_longctx.cache.store import Store
 from pytest_longctx.progress import unheard
+from pytest_longctx.settings import CACHE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ class CacheFolder:
     """
 
     path: Path
-    most_bytes: int = 4 << 30
+    most_bytes: int = CACHE_BYTES
     tell: Callable[[str], None] = unheard
 
     @contextmanager

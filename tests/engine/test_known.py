@@ -23,6 +23,7 @@ from pytest_longctx.errors import LongctxError
 from pytest_longctx.evidence import BrokenLinkError, Evidence
 from pytest_longctx.settings import Settings
 from pytest_longctx.tokens.tokenizer import load_tokenizer
+from tests.cache.test_store import assert_same
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = ["why", "not", "ä", "1024", "the", "answer", "is"]
@@ -78,15 +79,6 @@ def first_lines(project):
 
 def job_of(contract, folder):
     return Job.of(contract, settings_key(load_tokenizer(contract), contract.supervision), folder)
-
-
-def assert_same(left, right):
-    assert list(left.ledger.ids) == list(right.ledger.ids)
-    for column in ("template", "prompt", "supervised", "answer", "total", "tail", "turns", "turn_offsets"):
-        np.testing.assert_array_equal(getattr(left.ledger, column), getattr(right.ledger, column))
-    for column in ("ids", "labels", "kind"):
-        np.testing.assert_array_equal(getattr(left.samples, column), getattr(right.samples, column))
-    assert (left.findings, left.rejected, left.problems) == (right.findings, right.rejected, right.problems)
 
 
 @pytest.mark.parametrize("columns", [{}, {"id": "uid"}], ids=["row ids", "own ids, some twice"])

@@ -9,8 +9,9 @@ from pytest_longctx.engine import known, on_ray
 from pytest_longctx.engine.processes import DeadShardError
 from pytest_longctx.engine.shard import Job
 from pytest_longctx.evidence import BrokenLinkError
+from tests.cache.test_store import assert_same
 from tests.engine import workers
-from tests.engine.test_known import assert_same, project  # noqa: F401
+from tests.engine.test_known import project  # noqa: F401
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 # Ray leaves sockets and processes to the end of the interpreter, and tells of its own future.

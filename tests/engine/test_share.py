@@ -6,7 +6,8 @@ import pytest
 
 from pytest_longctx.cli import main
 from pytest_longctx.engine.shard import _begin
-from tests.engine.test_known import assert_same, project  # noqa: F401
+from tests.cache.test_store import assert_same
+from tests.engine.test_known import project  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from pytest_longctx.packing.packers import shipped_packers
 from pytest_longctx.packing.pipeline import packed_deliveries
 from pytest_longctx.testing import Case
 from pytest_longctx.testing.examples import flat
+from tests.packing.test_testing import joined, next_fit
 
 
 def of_bins(bins, lengths, capacity, same=None):
@@ -122,22 +123,6 @@ def test_packing_in_order_is_as_far_from_first_fit_as_its_rows_say(drawn):
         assert found.certificate == f"within {beyond} row{'s' * (beyond > 1)} of optimal"
     else:
         assert found.certificate == "optimal"
-
-
-def next_fit(samples, max_tokens_per_bin):
-    """In order of input, a new row as soon as one is full."""
-    row = []
-    for sample in samples:
-        if sum(len(part["input_ids"]) for part in [*row, sample]) > max_tokens_per_bin:
-            yield joined(row)
-            row = []
-        row.append(sample)
-    yield joined(row)
-
-
-def joined(parts):
-    columns = {name: np.concatenate([part[name] for part in parts]) for name in ("input_ids", "labels")}
-    return {**columns, "seq_lengths": [len(part["input_ids"]) for part in parts]}
 
 
 def test_trl_is_exactly_best_fit_decreasing_within_one_map_batch():
