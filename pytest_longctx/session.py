@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from glob import iglob
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -55,10 +56,18 @@ def extend_arguments(config: pytest.Config, args: list[str]) -> None:
     given = [_absolute(config, path) for path in config.known_args_namespace.longctx_contract]
     wanted, folders = dict.fromkeys(given), named
     if not named and not given:
-        folders = config.getini("testpaths") or [str(config.invocation_params.dir)]
+        folders = _default_paths(config)
         args.extend(folders)
         wanted.update(dict.fromkeys(_registered(config)))
     args.extend(path for path in wanted if path not in named and not _is_walked(config, path, folders))
+
+
+def _default_paths(config: pytest.Config) -> list[str]:
+    """What pytest collects where nothing is named: testpaths, if this is rootdir, else the current folder."""
+    here, patterns = config.invocation_params.dir, config.getini("testpaths")
+    # By the same function as pytest's own.
+    found = [path for pattern in patterns for path in sorted(iglob(pattern, recursive=True))]  # noqa: PTH207
+    return found if found and here == config.rootpath else [str(here)]
 
 
 def _is_walked(config: pytest.Config, path: str, folders: Iterable[str]) -> bool:

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from pytest_longctx.session import _is_walked
+
 XDIST = [
     pytest.param((), id="plain"),
     pytest.param(("-n0",), id="n0"),
@@ -113,6 +115,43 @@ def test_ini_contracts_run_beside_ordinary_tests(pytester, project):
         ["*test_other.py::test_other*PASSED*", "*contracts/sft.yaml::window::policy*PASSED*"]
     )
     pytester.runpytest("test_other.py").assert_outcomes(passed=1)
+
+
+def test_testpaths_are_patterns_of_rootdir(pytester, project, monkeypatch):
+    project(packing=None)
+    pytester.makeini("[pytest]\nlongctx_contracts = contracts/sft.yaml\ntestpaths = checks_*\n")
+    for name in ("checks_a", "checks_b", "elsewhere"):
+        (pytester.mkdir(name) / f"test_{name}.py").write_text("def test_it(): pass")
+    shown = "\n".join(pytester.runpytest("--collect-only", "-q").outlines)
+    assert "test_checks_a.py" in shown
+    assert "test_checks_b.py" in shown
+    assert "test_elsewhere.py" not in shown
+    monkeypatch.chdir("elsewhere")
+    below = "\n".join(pytester.runpytest("--collect-only", "-q").outlines)
+    assert "test_elsewhere.py" in below
+    assert "test_checks_a.py" not in below
+    assert "sft.yaml::window::policy" in below
+
+
+@pytest.mark.parametrize(
+    ("release", "folders", "walked"),
+    [((9, 0), ["."], False), ((8, 3), ["."], True), ((8, 3), ["tests"], False), ((8, 3), [], False)],
+)
+def test_before_pytest_9_the_walk_of_a_folder_finds_its_contracts(
+    pytester, monkeypatch, release, folders, walked
+):
+    """There, a folder named beside a file below it loses all its other tests."""
+    monkeypatch.setattr(pytest, "version_tuple", release)
+    config = pytester.parseconfig()
+    folders = [str(pytester.path / folder) if folder != "." else str(pytester.path) for folder in folders]
+    assert _is_walked(config, str(pytester.path / "contracts" / "sft.yaml"), folders) is walked
+
+
+def test_before_pytest_9_no_walk_enters_some_folders(pytester, monkeypatch):
+    monkeypatch.setattr(pytest, "version_tuple", (8, 3))
+    hidden = str(pytester.path / ".hidden" / "sft.yaml")
+    with pytest.raises(pytest.UsageError, match=r"sft.yaml: pytest 8 enters no such folder"):
+        _is_walked(pytester.parseconfig(), hidden, [str(pytester.path)])
 
 
 def test_other_yaml_files_are_left_alone(pytester):
