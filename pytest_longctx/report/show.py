@@ -30,7 +30,7 @@ def show_row(evidence: Evidence, row_id: str, *, colour: bool) -> Iterator[str]:
     Raises:
         LongctxError: the row is not there, cannot be used, or has only lengths.
     """
-    sample = next(iter(evidence.sampler.samples([_find(evidence, row_id)])))
+    sample = evidence.sampler.sample(_find(evidence, row_id))
     if isinstance(sample, RowProblem):
         raise LongctxError(f"row {row_id}: {sample.kind}, {sample.message}")
     counts = np.bincount(sample.kind, minlength=3).tolist()

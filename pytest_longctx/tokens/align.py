@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,32 +42,33 @@ def token_spans(offsets: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np
     Returns:
         int64[len(spans), 2]
     """
-    edges = np.asarray(spans, dtype=np.int64).reshape(-1, 2)
-    first = np.searchsorted(offsets[:, 1], edges[:, 0], side="right")
-    last = np.searchsorted(offsets[:, 0], edges[:, 1], side="left")
-    return np.stack([first, np.maximum(first, last)], axis=1)
+    edges = np.array(spans, dtype=np.int64).reshape(-1, 2)
+    first = offsets[:, 1].searchsorted(edges[:, 0], side="right")
+    last = offsets[:, 0].searchsorted(edges[:, 1], side="left")
+    edges[:, 0] = first
+    np.maximum(first, last, out=edges[:, 1])
+    return edges
 
 
 def joined(spans: NDArray[np.int64]) -> NDArray[np.int64]:
     """The spans that are not empty, those that touch or overlap as one: int64[k, 2].
 
     Args:
-        spans: int64[n, 2], in order of their starts.
+        spans: int64[n, 2], in order of their starts; the few of one sample.
     """
-    filled = spans[spans[:, 1] > spans[:, 0]]
-    if len(filled) < 2:
-        return filled
-    ends = np.maximum.accumulate(filled[:, 1])
-    first = np.append(True, filled[1:, 0] > ends[:-1])
-    return np.stack([filled[first, 0], ends[np.append(first[1:], True)]], axis=1)
-
-
-def mark(length: int, spans: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """bool[length], true inside the token spans."""
-    marked = np.zeros(length, dtype=np.bool_)
+    found: list[list[int]] = []
     for first, last in spans.tolist():
-        marked[first:last] = True
-    return marked
+        if found and first <= found[-1][1]:
+            found[-1][1] = max(last, found[-1][1])
+        elif first < last:
+            found.append([first, last])
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def paint(tokens: NDArray[Any], spans: NDArray[np.int64], value: int) -> None:
+    """Set the tokens inside the spans to a value."""
+    for first, last in spans.tolist():
+        tokens[first:last] = value
 
 
 def uncovered(text: str, offsets: NDArray[np.int32]) -> int | None:
@@ -76,8 +77,9 @@ def uncovered(text: str, offsets: NDArray[np.int32]) -> int | None:
     Args:
         offsets: int32[T, 2], monotone.
     """
-    starts = np.append(offsets[:, 0], len(text))
-    ends = np.append(0, offsets[:, 1])
+    starts, ends = np.empty((2, len(offsets) + 1), dtype=np.int64)
+    starts[:-1], starts[-1] = offsets[:, 0], len(text)
+    ends[0], ends[1:] = 0, offsets[:, 1]
     for gap in np.flatnonzero(starts > ends).tolist():
         between = text[ends[gap] : starts[gap]]
         if between.strip():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import LongctxError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.entry import Known
     from pytest_longctx.tokens.ledger import Ledger
     from pytest_longctx.tokens.tokenizer import Tokenizer
+
+_LookedUp: TypeAlias = "tuple[Conversation | RowProblem, bytes | None, Entry | None]"
 
 BLOCK = 256
 MESSAGE_SHAPES = ("messages", "sharegpt", "alpaca")
@@ -141,26 +143,38 @@ def entries(
 ) -> Iterator[tuple[Conversation, Entry] | RowProblem]:
     """Every row with its entry, or what is wrong with it; what is not known is measured and kept."""
     inspector = Inspector(sampler)
+    ahead: deque[_LookedUp] = deque()
+    for found in sampler.samples(_unknown(items, known, ahead)):
+        item, key, entry = ahead.popleft()
+        if isinstance(item, RowProblem):
+            yield item
+        elif entry is not None:
+            yield item, entry
+        elif isinstance(found, RowProblem):
+            yield found
+        elif found is not None:
+            entry = entry_of(found, inspector.offences(found) if inspect else ())
+            if key is not None:
+                known.add(key, entry)
+            yield item, entry
+
+
+def _unknown(
+    items: Iterable[Conversation | RowProblem], known: Known, ahead: deque[_LookedUp]
+) -> Iterator[Conversation | None]:
+    """Every row that must be measured, and None in the place of other items; `ahead` takes all of them."""
     iterator = iter(items)
     while block := list(islice(iterator, BLOCK)):
-        conversations = [item for item in block if isinstance(item, Conversation)]
-        keys, found = known.find(conversations)
-        missing = (row for row, entry in zip(conversations, found, strict=True) if entry is None)
-        fresh, places = sampler.samples(missing), iter(zip(keys, found, strict=True))
+        keys, found = known.find([item for item in block if isinstance(item, Conversation)])
+        places = iter(zip(keys, found, strict=True))
         for item in block:
             if isinstance(item, RowProblem):
-                yield item
-                continue
-            key, entry = next(places)
-            if entry is None:
-                sample = next(fresh)
-                if isinstance(sample, RowProblem):
-                    yield sample
-                    continue
-                entry = entry_of(sample, inspector.offences(sample) if inspect else ())
-                if key is not None:
-                    known.add(key, entry)
-            yield item, entry
+                ahead.append((item, None, None))
+                yield None
+            else:
+                key, entry = next(places)
+                ahead.append((item, key, entry))
+                yield item if entry is None else None
 
 
 def _empty(conversation: Conversation) -> RowProblem:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from tokenizers import Tokenizer as RustTokenizer
 
 # Byte-level tokenizers write a byte as one visible character: itself, or the next free one from U+0100 on.
@@ -55,27 +55,42 @@ def _stages(component: Any, parts: str) -> list[dict[str, Any]]:
     return found
 
 
-class ByteTable(dict[int, bytes]):
-    """Bytes by id, filled as ids are asked for.
+class ByteTable:
+    """The bytes of each token, kept from when the token is met first.
 
     sizes: int32[V], their number. leading, trailing: int32[V], spaces at the start and end of a token. Only
-    ids that were asked for are filled in.
+    tokens that were met are filled in.
     """
 
     def __init__(self, rust: RustTokenizer) -> None:
-        super().__init__()
         self._token = rust.id_to_token
         self._added = {number: token.content for number, token in rust.get_added_tokens_decoder().items()}
-        self.sizes, self.leading, self.trailing = np.zeros((3, rust.get_vocab_size() + 1), dtype=np.int32)
+        self._bytes = np.empty(0, dtype=np.uint8)
+        self._starts: NDArray[np.int64] = np.full(rust.get_vocab_size() + 1, -1, dtype=np.int64)
+        self.sizes, self.leading, self.trailing = np.zeros((3, len(self._starts)), dtype=np.int32)
 
-    def __missing__(self, number: int) -> bytes:
+    def text(self, ids: NDArray[np.int32]) -> NDArray[np.uint8]:
+        """The bytes of tokens, one after the other; those of no text where a token stands for none."""
+        self._meet(ids)
+        sizes = self.sizes[ids]
+        ends = np.cumsum(sizes, dtype=np.int64)
+        places = np.repeat(self._starts[ids] - ends + sizes, sizes)
+        places += np.arange(len(places))
+        return self._bytes[places]
+
+    def _meet(self, ids: NDArray[np.int32]) -> None:
+        self._make_room(int(ids.max(initial=0)))
+        new = np.unique(ids[self._starts[ids] < 0]).tolist()
+        told = [self._told(number) for number in new]
+        self._starts[new] = len(self._bytes) + np.cumsum([0, *map(len, told)])[:-1]
+        self._bytes = np.append(self._bytes, np.frombuffer(b"".join(told), dtype=np.uint8))
+
+    def _told(self, number: int) -> bytes:
         token = self._token(number) or ""
         told = (self._added[number].encode() if number in self._added else _decoded(token)) or _NO_TEXT
-        self._make_room(number)
         self.sizes[number] = len(told)
         self.leading[number] = len(token) - len(token.lstrip(_SPACE))
         self.trailing[number] = len(token) - len(token.rstrip(_SPACE))
-        self[number] = told
         return told
 
     def _make_room(self, number: int) -> None:
@@ -84,12 +99,7 @@ class ByteTable(dict[int, bytes]):
         if lacking > 0:
             columns = (self.sizes, self.leading, self.trailing)
             self.sizes, self.leading, self.trailing = (np.pad(column, (0, lacking)) for column in columns)
-
-    def text(self, ids: list[int]) -> bytes:
-        """The bytes of a row of tokens; those of no text where a token stands for none."""
-        if len(ids) < 2:
-            return b"".join(self[number] for number in ids)
-        return b"".join(itemgetter(*ids)(self))
+            self._starts = np.pad(self._starts, (0, lacking), constant_values=-1)
 
 
 def _decoded(token: str) -> bytes:

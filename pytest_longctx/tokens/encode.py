@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# While Rust encodes one batch, the next is rendered. It takes some hundred bytes a token meanwhile.
+# Rust encodes some batches while others are rendered. It takes some hundred bytes a token meanwhile.
 BATCH = 64
-MAX_CHARACTERS = 1 << 21
+MAX_CHARACTERS = 1 << 20
 
 _TRIED = 256  # characters of one text a batch
 _SECOND_TIMES = 1 / 8  # of a batch encoded twice: more is slower than offsets from the start
@@ -140,30 +140,36 @@ class TextEncoder:
         rows = [encoding.ids for encoding in batch]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(counts.sum()))
-        raws = [text.encode() for text in texts]
-        equal = [self._table.text(row) == raw for row, raw in zip(rows, raws, strict=True)]
-        spans, stops = self._byte_spans(ids, counts), np.cumsum(counts).tolist()
+        told = self._table.text(ids)
+        spans, stops = self._spans(ids, counts, told)
+        tokens = pairwise([0, *np.cumsum(counts).tolist()])
+        joined = told.tobytes()
         return [
-            self._in_characters(ids[start:stop], spans[start:stop], raw) if same else None
-            for raw, start, stop, same in zip(raws, [0, *stops[:-1]], stops, equal, strict=True)
+            self._encoded(ids[first:last], spans[first:last]) if joined[start:stop] == text.encode() else None
+            for text, (first, last), (start, stop) in zip(texts, tokens, pairwise([0, *stops]), strict=True)
         ]
 
-    def _byte_spans(self, ids: NDArray[np.int32], counts: NDArray[np.int64]) -> NDArray[np.int32]:
-        """int32[T, 2], bytes of each token in its row; a column is contiguous."""
-        sizes = self._table.sizes[ids]
-        ends = np.cumsum(sizes, dtype=np.int64)
-        before = np.append(0, ends)[np.cumsum(counts) - counts]
-        spans = np.empty((2, len(ids)), dtype=np.int32)
-        spans[1] = ends - np.repeat(before, counts)
-        spans[0] = spans[1] - sizes
-        return spans.T
+    def _spans(
+        self, ids: NDArray[np.int32], counts: NDArray[np.int64], told: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int32], list[int]]:
+        """int32[T, 2], the characters of its row that hold each token's first and last byte; a column is
+        contiguous. And per row, where its bytes end among all.
 
-    def _in_characters(self, ids: NDArray[np.int32], spans: NDArray[np.int32], raw: bytes) -> Encoded:
-        """The characters that hold the first and the last byte of each token."""
-        if not raw.isascii():
-            begins = (np.frombuffer(raw, dtype=np.uint8) & 0xC0) != 0x80
-            character = np.cumsum(begins, dtype=np.int32)
-            spans = np.stack([character[spans[:, 0]] - 1, character[spans[:, 1] - 1]]).T
+        counts: tokens of each row. told: the bytes of all tokens.
+        """
+        sizes = self._table.sizes[ids]
+        ends = np.append(0, np.cumsum(sizes, dtype=np.int64))
+        stops = ends[np.cumsum(counts)]
+        # Characters that begin at a byte or before it.
+        characters = np.append(0, np.cumsum((told & 0xC0) != 0x80, dtype=np.int32))
+        before = np.repeat(characters[ends[np.cumsum(counts) - counts]], counts)
+        spans = np.empty((2, len(ids)), dtype=np.int32)
+        np.subtract(characters[ends[:-1] + 1] - 1, before, out=spans[0])
+        np.subtract(characters[ends[1:]], before, out=spans[1])
+        return spans.T, stops.tolist()
+
+    def _encoded(self, ids: NDArray[np.int32], spans: NDArray[np.int32]) -> Encoded:
+        """The tokens of one text, its spaces left aside where the tokenizer does so."""
         if not self._trims:
             return Encoded(ids, spans, spans)
         leading, trailing = self._table.leading[ids], self._table.trailing[ids]

@@ -13,7 +13,7 @@ from pytest_longctx.tokens.texts import message_texts
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from pytest_longctx.dataset import Conversation
     from pytest_longctx.tokens.inspect import Inspector
@@ -85,8 +85,9 @@ def turns(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         return
     if not sample.answer.any():  # `present` tells that
         return
-    silent = dict.fromkeys(silent_messages(sample.conversation), 0)
-    counts = dict(sorted({**silent, **answer_counts(sample)}.items()))
+    counts = answer_counts(sample)
+    counts.update(dict.fromkeys(silent_messages(sample.conversation, counts), 0))
+    counts = dict(sorted(counts.items()))
     wanted = supervised_messages(inspector, sample.conversation) & counts.keys()
     if wanted != {message for message, count in counts.items() if count}:
         places = [place for place, message in enumerate(counts) if message in wanted]
@@ -109,11 +110,15 @@ def answer_counts(sample: Sample) -> dict[int, int]:
     return counts
 
 
-def silent_messages(conversation: Conversation) -> set[int]:
-    """The assistant messages without any text, reasoning or call, by index."""
-    messages = enumerate(all_messages(conversation))
-    answers = [(at, message) for at, message in messages if message.get("role") == "assistant"]
-    return {at for at, answer in answers if not any(text.size for text in message_texts(answer))}
+def silent_messages(conversation: Conversation, found: Container[int]) -> list[int]:
+    """The assistant messages without any text, reasoning or call, by index; none of those that were found."""
+    return [
+        at
+        for at, message in enumerate(all_messages(conversation))
+        if message.get("role") == "assistant"
+        and at not in found
+        and all(text.blank for text in message_texts(message))
+    ]
 
 
 def supervised_messages(inspector: Inspector, conversation: Conversation) -> set[int]:

@@ -40,7 +40,7 @@ def offsets(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     if sample.draft is None:
         return
     name = sample.conversation.id
-    if not np.array_equal(sample.offsets, sample.edges):
+    if sample.offsets is not sample.edges:
         written = np.flatnonzero(sample.offsets[:, 1] > 0)
         backwards = runs_backwards(sample.offsets[written])
         if backwards is not None:

@@ -150,4 +150,4 @@ def _difference(both: list[Conversation | RowProblem], sampler: Sampler) -> Witn
 
 
 def _made(item: Conversation | RowProblem, sampler: Sampler) -> Sample | RowProblem:
-    return next(sampler.samples([item])) if isinstance(item, Conversation) else item
+    return sampler.sample(item) if isinstance(item, Conversation) else item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import TokenizerError
-from pytest_longctx.tokens.align import joined, mark, token_spans
+from pytest_longctx.tokens.align import joined, paint, token_spans
 from pytest_longctx.tokens.encode import TextEncoder, batches
 from pytest_longctx.tokens.locate import Located, Piece, locate
 from pytest_longctx.tokens.marker import marked_spans
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 TEMPLATE, PROMPT, SUPERVISED = 0, 1, 2
 IGNORED = -100
+
+# Batches that the tokenizer works on while others are rendered and finished: with fewer, it waits for Python.
+AHEAD = 3
 
 
 @dataclass(slots=True)
@@ -70,7 +74,7 @@ class Sample:
     edges: NDArray[np.int32] = field(default_factory=lambda: _NO_OFFSETS)
 
 
-_Begun: TypeAlias = Draft | Sample | RowProblem
+_Begun: TypeAlias = Draft | Sample | RowProblem | None
 
 _NO_SPANS: NDArray[np.int64] = np.empty((0, 2), dtype=np.int64)
 _NO_OFFSETS: NDArray[np.int32] = np.empty((0, 2), dtype=np.int32)
@@ -90,24 +94,31 @@ class Sampler:
         """int32[n], the ids of a text without special tokens around it."""
         return self.encoder.ids([text], special=False)[0]
 
-    def samples(self, conversations: Iterable[Conversation]) -> Iterator[Sample | RowProblem]:
-        """A block of conversations of any shape with tokens, each as a sample or what is wrong with it.
+    def sample(self, conversation: Conversation) -> Sample | RowProblem:
+        """One conversation alone, as `samples` gives it."""
+        return next(found for found in self.samples([conversation]) if found is not None)
+
+    def samples(self, conversations: Iterable[Conversation | None]) -> Iterator[Sample | RowProblem | None]:
+        """Conversations of any shape with tokens, each as a sample or what is wrong with it; None stays None.
 
         A row that renders to no token is a sample of none.
         """
-        waiting: Callable[[], Iterator[Sample | RowProblem]] = lambda: iter(())  # noqa: E731
+        waiting: deque[Callable[[], Iterator[Sample | RowProblem | None]]] = deque()
         for batch in batches(map(self._begin, conversations), _characters):
-            begun = self._encode(batch)
-            yield from waiting()
-            waiting = begun
-        yield from waiting()
+            waiting.append(self._encode(batch))
+            if len(waiting) > AHEAD:
+                yield from waiting.popleft()()
+        for finished in waiting:
+            yield from finished()
 
-    def _begin(self, conversation: Conversation) -> _Begun:
+    def _begin(self, conversation: Conversation | None) -> _Begun:
+        if conversation is None:
+            return None
         if conversation.input_ids is not None:
             return tokenized_sample(conversation)
         return self.draft(conversation)
 
-    def _encode(self, batch: list[_Begun]) -> Callable[[], Iterator[Sample | RowProblem]]:
+    def _encode(self, batch: list[_Begun]) -> Callable[[], Iterator[Sample | RowProblem | None]]:
         """Begin to encode the drafts, those apart that the tokenizer adds special tokens to."""
         begun = {
             special: self.encoder.begin(
@@ -117,7 +128,7 @@ class Sampler:
             for special in (False, True)
         }
 
-        def finished() -> Iterator[Sample | RowProblem]:
+        def finished() -> Iterator[Sample | RowProblem | None]:
             wholes = {special: encoded() for special, encoded in begun.items()}
             prompts = {special: self._prompts(batch, special) for special in begun}
             for item in batch:
@@ -212,11 +223,12 @@ class Sampler:
             seam = len(prompt) - common
             turns = np.maximum(turns, common)
         turns = joined(turns)
-        by_assistant = [piece.role == "assistant" for piece in located]
-        supervised = mark(len(ids), turns)
-        kind = supervised * np.uint8(SUPERVISED)
-        kind[mark(len(ids), pieces) & ~supervised] = PROMPT
-        answer = mark(len(ids), pieces[by_assistant]) & supervised
+        kind, answer = np.zeros(len(ids), dtype=np.uint8), np.zeros(len(ids), dtype=np.bool_)
+        paint(kind, pieces, PROMPT)
+        paint(kind, turns, SUPERVISED)
+        supervised = kind == SUPERVISED
+        paint(answer, pieces[[piece.role == "assistant" for piece in located]], True)
+        answer &= supervised
         labels = np.where(supervised, ids, np.int32(IGNORED))
         return Sample(
             draft.conversation, ids, labels, kind, answer, turns, seam, draft, pieces, encoded.offsets, edges

@@ -61,9 +61,11 @@ def _environment() -> Any:
         intercepted_binops = _OPERATORS
 
         def getattr(self, obj: Any, attribute: str) -> Any:
-            # What Jinja does for a message, without raising and catching an error for each key.
+            # What Jinja does for a message and its texts, without an error caught and a dozen questions each.
             if type(obj) is dict and attribute not in _DICT_NAMES:
                 return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+            if type(obj) is str and attribute in _SMALL_METHODS:
+                return getattr(obj, attribute)
             return super().getattr(obj, attribute)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -209,6 +211,7 @@ _METHODS: dict[str, Callable[..., None]] = {
     "replace": _replace,
     "translate": _translate,
 }
+_SMALL_METHODS = frozenset(name for name in dir(str) if not name.startswith("_")) - _METHODS.keys()
 _FILTERS: dict[str, Callable[..., None]] = {
     **dict.fromkeys(("batch", "center", "slice", "tojson"), _pad),
     "round": _round,

@@ -27,6 +27,12 @@ class Text:
     kind: str = "content"
 
     @property
+    def blank(self) -> bool:
+        """Whether it is white space alone: its `size` is 0."""
+        parts = [leaf[0] for leaf in self.leaves] or [self.forms[0]]
+        return not any(part and not part.isspace() for part in parts)
+
+    @property
     def size(self) -> int:
         """Characters, white space not counted; of the leaves where there are some."""
         return sum(visible(leaf[0]) for leaf in self.leaves) if self.leaves else visible(self.forms[0])

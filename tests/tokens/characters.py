@@ -49,7 +49,7 @@ def chat(*texts, name="row", tools=None, **keys):
 
 def sample_of(conversation, tokenizer=None, **terms):
     """The sample of one conversation."""
-    return next(make_sampler(tokenizer or characters(), SupervisionSection(**terms)).samples([conversation]))
+    return make_sampler(tokenizer or characters(), SupervisionSection(**terms)).sample(conversation)
 
 
 def findings_of(conversation, tokenizer=None, shape="messages", **terms):

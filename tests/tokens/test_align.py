@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_longctx.tokens.align import mark, monotone, runs_backwards, token_spans, uncovered
+from pytest_longctx.tokens.align import joined, monotone, paint, runs_backwards, token_spans, uncovered
 
 
 def pairs(*rows):
@@ -49,9 +49,29 @@ def test_tokens_that_a_post_processor_adds_lie_in_no_span():
     assert token_spans(added, [(5, 6)]).tolist() == [[2, 3]]
 
 
-def test_marks():
-    assert mark(5, np.array([[0, 2], [4, 5]])).tolist() == [True, True, False, False, True]
-    assert mark(2, np.empty((0, 2), dtype=np.int64)).tolist() == [False, False]
+def test_painting():
+    tokens = np.zeros(5, dtype=np.uint8)
+    paint(tokens, np.array([[0, 2], [4, 5]]), 1)
+    paint(tokens, np.array([[1, 2], [3, 3]]), 2)
+    assert tokens.tolist() == [1, 2, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], []),
+        ([(3, 3)], []),
+        ([(0, 2), (3, 5)], [[0, 2], [3, 5]]),
+        ([(0, 2), (2, 5)], [[0, 5]]),
+        ([(0, 5), (1, 2), (4, 6)], [[0, 6]]),
+        ([(0, 2), (2, 2), (3, 3), (4, 5)], [[0, 2], [4, 5]]),
+    ],
+)
+def test_joined_spans(spans, expected):
+    found = joined(np.array(spans, dtype=np.int64).reshape(-1, 2))
+    assert found.tolist() == expected
+    assert found.shape == (len(expected), 2)
+    assert found.dtype == np.int64
 
 
 @pytest.mark.parametrize(
@@ -93,4 +113,6 @@ def test_spans_equal_the_rule_token_by_token(steps, data):
     start = data.draw(st.integers(0, at))
     end = data.draw(st.integers(start + 1, at + 1))
     (span,) = token_spans(pairs(*offsets), [(start, end)])
-    assert mark(len(offsets), np.array([span])).tolist() == overlaps(offsets, start, end)
+    inside = np.zeros(len(offsets), dtype=np.bool_)
+    paint(inside, np.array([span]), True)
+    assert inside.tolist() == overlaps(offsets, start, end)

@@ -6,6 +6,7 @@ import pytest
 from pytest_longctx.contract import SupervisionSection
 from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import LongctxError, TokenizerError
+from pytest_longctx.tokens import encode
 from pytest_longctx.tokens.build import make_sampler, measure
 from tests.tokens.characters import BOS, END, EOS, PLAIN, START, characters, chat, codes, sample_of
 
@@ -176,6 +177,21 @@ def test_a_block_of_rows_may_mix_all_shapes_in_order():
         assert sample.ids.tolist() == alone.ids.tolist()
         assert sample.labels.tolist() == alone.labels.tolist()
     assert [int(sample.ids[0]) for sample in together] == [START, BOS, 5, BOS, START, BOS]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64])
+def test_batches_ahead_of_each_other_keep_the_order(monkeypatch, size):
+    monkeypatch.setattr(encode, "BATCH", size)
+    rows = [None if at % 3 == 1 else chat("hi", "yo" * at, name=f"row-{at}") for at in range(23)]
+    rows[6] = chat("hi", {"role": "bot", "content": "yo"})
+    found = list(make_sampler(characters(), SupervisionSection()).samples(rows))
+    assert [item is None for item in found] == [row is None for row in rows]
+    assert isinstance(found[6], RowProblem)
+    for row, item in zip(rows, found, strict=True):
+        if row is None or row is rows[6]:
+            continue
+        assert item.conversation is row
+        assert item.ids.tolist() == sample_of(row).ids.tolist()
 
 
 def test_a_row_that_the_template_refuses():
