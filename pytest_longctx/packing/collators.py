@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_longctx.errors import PackingError, import_extra
+from pytest_longctx.packing.mask import BLOCK, triangle
 from pytest_longctx.tokens.sample import IGNORED
 
 if TYPE_CHECKING:
@@ -53,9 +55,17 @@ def block_mask(rows: list[dict[str, Any]], pad_token_id: int = 0) -> dict[str, A
     mask = np.zeros((len(rows), 1, width, width), dtype=np.bool_)
     for place, row in enumerate(rows):
         ends = np.cumsum(segment_lengths(row)).tolist()
-        for start, end in zip([0, *ends], ends, strict=False):
-            mask[place, 0, start:end, start:end] = np.tri(end - start, dtype=np.bool_)
+        for start, end in pairwise([0, *ends]):
+            _show_causal(mask[place, 0], start, end)
     return {**columns, "attention_mask": mask}
+
+
+def _show_causal(mask: NDArray[np.bool_], start: int, end: int) -> None:
+    """Each token of a segment sees the segment up to itself."""
+    for query in range(start, end, BLOCK):
+        stop = min(query + BLOCK, end)
+        mask[query:stop, start:query] = True
+        mask[query:stop, query:stop] = triangle(stop - query)
 
 
 def padded(rows: list[dict[str, Any]], pad_token_id: int = 0) -> dict[str, Any]:

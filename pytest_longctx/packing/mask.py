@@ -100,7 +100,7 @@ class _Grid:
                 stop = min(query + BLOCK, end)
                 allowed = self._read(grid[query:stop])
                 own = np.count_nonzero(allowed[:, start:query])
-                own += np.count_nonzero(allowed[:, query:stop] & _triangle(stop - query))
+                own += np.count_nonzero(allowed[:, query:stop] & triangle(stop - query))
                 wanted = (stop - query) * (query - start) + (stop - query) * (stop - query + 1) // 2
                 if own != np.count_nonzero(allowed) or (exact and own != wanted):
                     return _describe(allowed, start, query)
@@ -126,7 +126,8 @@ def _largest_triangle() -> Flags:
     return np.tri(BLOCK, dtype=np.bool_)
 
 
-def _triangle(size: int) -> Flags:
+def triangle(size: int) -> Flags:
+    """bool[size, size], true on the diagonal and below it, for at most `BLOCK`; not to be written to."""
     return _largest_triangle()[:size, :size]
 
 
