@@ -180,11 +180,10 @@ def _example(evidence: Evidence) -> dict[str, Any] | None:
 
 def _slices(evidence: Evidence) -> list[dict[str, Any]] | None:
     """One line per value of the slice column, the largest first."""
-    ledger = evidence.measured.ledger
-    if not any(ledger.slices):
+    groups = evidence.measured.ledger.slices.groups()
+    if not any(groups):
         return None
-    names, which = np.unique(np.asarray(ledger.slices), return_inverse=True)
-    rows = [_slice(evidence, str(name), which == index) for index, name in enumerate(names)]
+    rows = [_slice(evidence, name, chosen) for name, chosen in groups.items()]
     return sorted(rows, key=lambda row: (-row["samples"], row["slice"]))[:MOST_SLICES]
 
 

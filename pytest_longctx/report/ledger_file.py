@@ -110,13 +110,13 @@ def _blocks(evidence: Evidence) -> Iterator[pa.Table]:
     turns = np.diff(ledger.turn_offsets)
     for begin in range(0, len(ledger), BLOCK):
         block = slice(begin, begin + BLOCK)
-        ids = list(ledger.ids[block])
+        ids = ledger.ids[block]
         reasons = plan.reason[block].tolist() if plan is not None else [0] * len(ids)
         columns: dict[str, Any] = {
             "contract": [evidence.contract.display] * len(ids),
             "id": ids,
             "file": [next(files) for _ in ids],
-            "slice": [value or None for value in ledger.slices[block]] or [None] * len(ids),
+            "slice": [value or None for value in ledger.slices[block]],
             **{
                 name: getattr(ledger, name)[block]
                 for name in ("template", "prompt", "supervised", "answer", "total")

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pytest_longctx.tokens.columns import Repeated, Texts
 from pytest_longctx.tokens.sample import PROMPT, TEMPLATE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import IO
 
     from numpy.typing import NDArray
@@ -23,41 +23,49 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.entry import Entry
 
 
+_COLUMNS = ("template", "prompt", "supervised", "answer", "total")
+
+
 @dataclass(frozen=True)
 class Ledger:
     """Per sample, n in all: tokens of each kind, and where the supervised spans lie.
 
-    template, prompt, supervised, answer, total: int32[n] tokens. tail: int32[n, 2], the last supervised span
-    (0, 0 where there is none). turns: int32[m, 2], supervised spans of all samples; turn_offsets: int64[n+1].
-    slices: the value of the slice column per sample, "" where there is none.
+    template, prompt, supervised, answer, total: int32[n] tokens. turns: int32[m, 2], supervised spans of all
+    samples; turn_offsets: int64[n+1]. slices: each sample's value of the slice column, "" where it has none.
     """
 
-    ids: Sequence[str]
-    slices: Sequence[str]
+    ids: Texts
+    slices: Repeated
     template: NDArray[np.int32]
     prompt: NDArray[np.int32]
     supervised: NDArray[np.int32]
     answer: NDArray[np.int32]
     total: NDArray[np.int32]
-    tail: NDArray[np.int32]
     turns: NDArray[np.int32]
     turn_offsets: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.total)
 
+    @property
+    def tail(self) -> NDArray[np.int32]:
+        """int32[n, 2], the last supervised span; (0, 0) where there is none."""
+        tail = np.zeros((len(self), 2), dtype=np.int32)
+        filled = np.diff(self.turn_offsets) > 0
+        tail[filled] = self.turns[self.turn_offsets[1:][filled] - 1]
+        return tail
+
     def select(self, index: NDArray[np.int64]) -> Ledger:
         """The ledger of some samples, in the order of `index`."""
         counts = np.diff(self.turn_offsets)[index]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         places = np.repeat(self.turn_offsets[index] - offsets[:-1], counts) + np.arange(int(offsets[-1]))
-        columns = ("template", "prompt", "supervised", "answer", "total", "tail")
         return Ledger(
-            ids=[self.ids[place] for place in index.tolist()],
-            slices=[self.slices[place] for place in index.tolist()],
+            ids=self.ids.select(index),
+            slices=self.slices.select(index),
             turns=self.turns[places],
             turn_offsets=offsets,
-            **{name: getattr(self, name)[index] for name in columns},
+            **{name: getattr(self, name)[index] for name in _COLUMNS},
         )
 
 
@@ -98,9 +106,6 @@ def _map(folder: str, name: str, dtype: type[Any]) -> NDArray[Any]:
     return np.memmap(path, dtype=dtype, mode="r")
 
 
-_COLUMNS = ("template", "prompt", "supervised", "answer", "total", "tail")
-
-
 class SampleWriter:
     """Takes samples one by one; memory holds the ledger's columns only."""
 
@@ -112,8 +117,7 @@ class SampleWriter:
         ]
         self._columns = {name: array("i") for name in _COLUMNS}
         self._turns, self._turn_counts = array("i"), array("i")
-        self._ids: list[str] = []
-        self._slices: list[str] = []
+        self._ids, self._slices = Texts(), Repeated()
 
     def add(self, name: str, slice_: str | None, entry: Entry) -> None:
         """Append one sample."""
@@ -123,7 +127,7 @@ class SampleWriter:
         turns = entry.turns.tolist()
         self._ids.append(name)
         self._slices.append(slice_ or "")
-        self._count(np.bincount(entry.kind, minlength=3).tolist(), entry.answer, turns[-2:] or [0, 0])
+        self._count(np.bincount(entry.kind, minlength=3).tolist(), entry.answer)
         self._turns.extend(turns)
         self._turn_counts.append(len(turns) // 2)
 
@@ -131,37 +135,34 @@ class SampleWriter:
         """Append a sample of which only lengths are known: the supervised part is the tail."""
         self._ids.append(name)
         self._slices.append(slice_ or "")
-        tail = [prompt, prompt + supervised]
-        self._count([0, prompt, supervised], supervised, tail)
-        self._turns.extend(tail)
+        self._count([0, prompt, supervised], supervised)
+        self._turns.extend([prompt, prompt + supervised])
         self._turn_counts.append(1)
 
-    def _count(self, kinds: list[int], answer: int, tail: list[int]) -> None:
+    def _count(self, kinds: list[int], answer: int) -> None:
         columns = self._columns
         columns["template"].append(kinds[TEMPLATE])
         columns["prompt"].append(kinds[PROMPT])
         columns["supervised"].append(kinds[-1])
         columns["answer"].append(answer)
         columns["total"].append(sum(kinds))
-        columns["tail"].extend(tail)
 
     def empty(self) -> Ledger:
         """A ledger of no samples."""
         none = np.empty(0, dtype=np.int32)
-        pairs = none.reshape(-1, 2)
-        return Ledger((), (), none, none, none, none, none, pairs, pairs, np.zeros(1, dtype=np.int64))
+        offsets = np.zeros(1, dtype=np.int64)
+        return Ledger(Texts(), Repeated(), none, none, none, none, none, none.reshape(-1, 2), offsets)
 
     def close(self) -> Ledger:
         """The ledger of all that was added."""
         for file in self._files:
             file.close()
-        columns = {name: _column(values) for name, values in self._columns.items()}
         return Ledger(
             ids=self._ids,
             slices=self._slices,
             turns=_column(self._turns).reshape(-1, 2),
             turn_offsets=np.concatenate([[0], np.cumsum(_column(self._turn_counts), dtype=np.int64)]),
-            **{**columns, "tail": columns["tail"].reshape(-1, 2)},
+            **{name: _column(values) for name, values in self._columns.items()},
         )
 
     def samples(self) -> Samples:
@@ -176,4 +177,5 @@ class SampleWriter:
 
 
 def _column(values: array[int]) -> NDArray[np.int32]:
-    return np.frombuffer(values, dtype=np.int32).copy() if values else np.empty(0, dtype=np.int32)
+    """The numbers themselves, not a copy; nothing can be appended to them afterwards."""
+    return np.frombuffer(values, dtype=np.int32) if values else np.empty(0, dtype=np.int32)

@@ -12,6 +12,7 @@ from pytest_longctx.contract import load_contract
 from pytest_longctx.report.evidence_summary import summarize
 from pytest_longctx.report.json_report import build
 from pytest_longctx.report.run import ContractRun
+from pytest_longctx.tokens.columns import Repeated, Texts
 from pytest_longctx.tokens.ledger import Ledger
 from pytest_longctx.window import WindowPolicy, WindowSamples, plan_window
 
@@ -119,14 +120,13 @@ def evidence(contract):
     """What an Evidence has made: a window of 8 cuts the third sample to 4 of 6 supervised tokens."""
     supervised = TOTAL - PROMPT
     ledger = Ledger(
-        ids=["a", "b", "c", "d"],
-        slices=["x", "y", "y", "x"],
+        ids=Texts(["a", "b", "c", "d"]),
+        slices=Repeated(["x", "y", "y", "x"]),
         template=np.zeros(4, np.int32),
         prompt=PROMPT.astype(np.int32),
         supervised=supervised.astype(np.int32),
         answer=supervised.astype(np.int32),
         total=TOTAL.astype(np.int32),
-        tail=np.stack([PROMPT, TOTAL], 1).astype(np.int32),
         turns=np.stack([PROMPT, TOTAL], 1).astype(np.int32),
         turn_offsets=np.array([0, 1, 2, 3, 4]),
     )
