@@ -2,7 +2,7 @@
 
 LONGCTX_BENCHMARK_ROWS sets the number of chats; docs/performance.md reports 20,000. The linter, convmerge,
 runs in an environment that has it and this package, so that both load the same libraries:
-LONGCTX_LINTER_ENVIRONMENT is its folder.
+LONGCTX_CORE_ENVIRONMENT is its folder.
 """
 
 from __future__ import annotations
@@ -147,6 +147,12 @@ def test_ledger_beside_trl(preparation, benchmark, ratio, loaded, short, monkeyp
     )
 
 
+def write_chats(path, rows):
+    """A file of JSON lines."""
+    lines = [json.dumps({"messages": row.messages}) for row in rows]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
 CONTRACT = """contract: 1
 name: benchmark
 tokenizer: {{path: "{path}", chat_template: chat.jinja}}
@@ -158,9 +164,9 @@ lengths: {{short_threshold: 512, long_threshold: 4096, limits: {{max_tokens: 819
 @pytest.fixture(scope="module")
 def programs():
     """The folder of programs of an environment with the linter and this package."""
-    folder = os.environ.get("LONGCTX_LINTER_ENVIRONMENT")
+    folder = os.environ.get("LONGCTX_CORE_ENVIRONMENT")
     if folder is None:
-        pytest.skip("LONGCTX_LINTER_ENVIRONMENT is not set, the folder of an environment with convmerge")
+        pytest.skip("LONGCTX_CORE_ENVIRONMENT is not set, the folder of an environment with convmerge")
     programs = Path(folder, "bin")
     if not (programs / "convmerge").is_file():
         pytest.skip(f"convmerge[tokens] is not installed in {folder}")
@@ -171,8 +177,7 @@ def programs():
 def in_a_folder(loaded, short, tmp_path, monkeypatch):
     """A function that runs a command beside a contract and its chats, with threads as the command likes."""
     monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
-    lines = [json.dumps({"messages": row.messages}) for row in short]
-    (tmp_path / "chats.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    write_chats(tmp_path / "chats.jsonl", short)
     (tmp_path / "chat.jinja").write_text(loaded[1].template, encoding="utf-8")
     (tmp_path / "c.yaml").write_text(CONTRACT.format(path=tokenizer_path(loaded[0])), encoding="utf-8")
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_longctx.report.evidence_summary import bin_edges, merge, summarize
 from pytest_longctx.report.offenders import MOST_IDS, offenders
+from pytest_longctx.tokens.columns import Repeated
 
 
 def test_what_nobody_asked_for_stays_unmade(contract):
@@ -64,7 +65,7 @@ def test_slices_by_size_then_name(evidence):
 
 
 def test_no_slices_without_a_column(evidence):
-    evidence.measured.ledger = replace(evidence.measured.ledger, slices=["", "", "", ""])
+    evidence.measured.ledger = replace(evidence.measured.ledger, slices=Repeated(["", "", "", ""]))
     assert summarize(evidence)["slices"] is None
 
 
