@@ -112,7 +112,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Check, measured, limit, headroom, verdict."""
-    if terminalreporter.verbosity > -2:
+    if terminalreporter.verbosity > -2 and (records := reporting.records_of(terminalreporter)):
         from pytest_longctx.session import write_summary
 
-        write_summary(terminalreporter)
+        write_summary(terminalreporter, records)

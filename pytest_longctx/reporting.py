@@ -42,6 +42,18 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     )
 
 
+def records_of(reporter: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The records of all checks that have a result, by node id."""
+    return [
+        (report.nodeid, value)
+        for reports in reporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "call" or getattr(report, "failed", False)
+        for name, value in getattr(report, "user_properties", ())
+        if name == RECORD
+    ]
+
+
 class Reporting:
     """Hooks of one run, in a worker as in the controller.
 

@@ -264,20 +264,10 @@ def _in_colour(config: pytest.Config) -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def write_summary(reporter: Any) -> None:
-    """The summary section at the end of a run with contract items."""
+def write_summary(reporter: Any, records: list[tuple[str, dict[str, Any]]]) -> None:
+    """The summary section of the checks' records, by node id."""
     from pytest_longctx.report.summary import summary_lines
 
-    records = [
-        (report.nodeid, value)
-        for reports in reporter.stats.values()
-        for report in reports
-        if getattr(report, "when", "") == "call" or getattr(report, "failed", False)
-        for name, value in getattr(report, "user_properties", ())
-        if name == "longctx"
-    ]
-    if not records:
-        return
     reporter.section("longctx contract")
     colours = {"failed": "red", "error": "red", "warned": "yellow", "passed": "green"}
     for outcome, line in summary_lines(records, reporter._tw.fullwidth):

@@ -73,7 +73,8 @@ def test_longctx_check(benchmark, folder):
 
 def test_a_contract_of_a_thousand_chats(benchmark, folder):
     """The chats and the contract of the examples, a thousand of them from all files."""
-    lines = [line for path in sorted(EXAMPLES.glob("data/*.jsonl")) for line in path.open(encoding="utf-8")]
+    files = sorted(EXAMPLES.glob("data/*.jsonl"))
+    lines = [line for path in files for line in path.read_text(encoding="utf-8").splitlines(keepends=True)]
     chosen = [lines[number * len(lines) // CHATS] for number in range(CHATS)]
     (folder / "chats.jsonl").write_text("".join(chosen), encoding="utf-8")
     text = Path(CONTRACT).read_text(encoding="utf-8")

@@ -206,17 +206,16 @@ def test_module_fixtures_of_users_work(pytester, project, xdist):
 
 
 def test_a_run_without_a_contract_imports_nothing_heavy(pytester):
-    pytester.makepyfile(
-        "import sys\n"
-        "def test_light():\n"
-        "    heavy = {'numpy', 'pydantic', 'yaml', 'torch', 'transformers', 'pyarrow', 'orjson'}\n"
-        "    ours = {name for name in sys.modules if name.startswith('pytest_longctx')}\n"
-        "    assert not heavy & set(sys.modules)\n"
-        "    rooms = {'hookspecs', 'options', 'plugin', 'reporting', 'sections'}\n"
-        "    assert ours <= {'pytest_longctx'} | {f'pytest_longctx.{room}' for room in rooms}, ours\n"
-    )
-    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:benchmark")
+    pytester.makepyfile("def test_light(): pass")
+    pytester.makeconftest("import sys\ndef pytest_unconfigure(): print('imported', *sys.modules)\n")
+    result = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:benchmark", "-s")
     result.assert_outcomes(passed=1)
+    (line,) = [line for line in result.outlines if line.startswith("imported ")]
+    imported = set(line.split())
+    assert not imported & {"numpy", "pydantic", "yaml", "torch", "transformers", "pyarrow", "orjson"}
+    rooms = {"hookspecs", "options", "plugin", "reporting", "sections"}
+    ours = {name for name in imported if name.startswith("pytest_longctx")}
+    assert ours == {"pytest_longctx", *(f"pytest_longctx.{room}" for room in rooms)}
 
 
 def test_a_check_that_raises_is_no_pass(pytester, project):
