@@ -203,6 +203,22 @@ def test_longest_length_of_16_bits_and_the_next():
     assert np.bincount(packing.bins).tolist() == [2, 2, 3, *[65_537] * 4, 300_000 - 7 - 4 * 65_537]
 
 
+@pytest.mark.parametrize("pack", PACKERS)
+def test_lengths_of_more_than_20_bits_keep_their_order(pack):
+    lengths = [1 << 20, 5, (1 << 20) + 3, 7, (1 << 21) - 1]
+    offsets, samples = pack(lengths, 1 << 23).rows()
+    assert offsets.tolist() == [0, 5]
+    assert samples.tolist() == [4, 2, 0, 3, 1]
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+def test_the_first_that_cannot_be_packed_is_named(pack):
+    with pytest.raises(ValueError, match="length 0 at index 1: a sample has at least 1 token"):
+        pack([1, 0, 9], 8)
+    with pytest.raises(ValueError, match="length 9 at index 2 exceeds the capacity of 8 tokens"):
+        pack([1, 8, 9, 0], 8)
+
+
 def test_large_input_is_a_packing():
     lengths = np.random.default_rng(11).integers(1, 1_000, 300_000).astype(np.int32)
     packing = first_fit_decreasing(lengths, 1_000)
