@@ -142,7 +142,7 @@ def _named(kind: str, name: str, known: Mapping[str, Any]) -> Any:
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise LongctxError(f"packing.{kind}: there is no {kind} {name!r}{hint} Known: {', '.join(sorted(known))}")
 
 
