@@ -33,9 +33,16 @@ def _tables(size: int) -> tuple[Hashes, Hashes]:
 
 
 def mixed(ids: NDArray[np.integer]) -> Hashes:
-    """uint64[T], each id spread over 64 bits."""
-    spread = (ids.astype(np.uint64) + np.uint64(1)) * _MIX
-    return spread ^ (spread >> np.uint64(29))
+    """uint64[T], each id spread over 64 bits.
+
+    Three rounds, as in the finalizer of MurmurHash3 and its kind: after one, sums of ids are often equal.
+    """
+    spread = ids.astype(np.uint64)
+    spread += np.uint64(1)
+    for _ in range(3):
+        spread *= _MIX
+        spread ^= spread >> np.uint64(32)
+    return spread
 
 
 def prefix_hashes(ids: NDArray[np.integer]) -> Hashes:
