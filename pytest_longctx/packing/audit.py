@@ -122,9 +122,8 @@ class _Pass:
         result.batches += len(segments.rows)
         self.batch_rows += len(segments.packed_edges)
         if block.members[0].delivery.rows is None and not result.rows_seen:
-            result.rows += len(segments.rows)
-            result.row_tokens += int(segments.filled.sum())
-            result.row_lengths.extend(segments.filled.tolist())
+            shapes = [member.shape[0] for member in block.members]
+            self._rows_of_batches(segments.filled, shapes)
         rows = np.searchsorted(segments.packed_edges, segments.start, side="right") - 1
         result.packed_row[segments.sample] = block.members[0].first_row + rows
         if result.example is None or len(result.example.pieces.start) < 2:
@@ -145,7 +144,8 @@ class _Pass:
         """Look at one batch with every invariant."""
         view = self.viewer.view(read_batch(fields, self.maker), delivery.rows, first)
         if delivery.rows is None and not self.result.rows_seen:
-            self._rows_of_batch(view)
+            shape = view.batch.ids.shape
+            self._rows_of_batches(view.covered.reshape(shape).sum(axis=1), shape[:1])
         self._inspect(view, delivery.normalizer)
         self.coverage.add(view)
         self.batch_rows += len(view.edges)
@@ -186,16 +186,20 @@ class _Pass:
         if tokens > capacity:
             self.result.add("capacity", [Witness(f"row {number}", capacity, tokens, row=number)])
 
-    def _rows_of_batch(self, view: View) -> None:
-        """Capacity and counts from the batch's own rows, where packed rows cannot be seen."""
-        tokens = view.covered.reshape(view.batch.ids.shape).sum(axis=1).tolist()
+    def _rows_of_batches(self, tokens: NDArray[np.int64], shapes: Sequence[int]) -> None:
+        """Capacity and counts from batches' own rows, where packed rows cannot be seen.
+
+        tokens: of each row of some batches. shapes: the number of rows of each batch.
+        """
+        result, capacity = self.result, self.expected.capacity
         # One long row may be several packed rows, flattened.
-        flattened = self.expected.batch_size if view.batch.rows == 1 else 1
-        for number, size in enumerate(tokens, self.result.rows):
-            self._capacity(number, size, self.expected.capacity * flattened)
-        self.result.rows += view.batch.rows
-        self.result.row_tokens += sum(tokens)
-        self.result.row_lengths.extend(tokens)
+        limits = [capacity * (self.expected.batch_size if rows == 1 else 1) for rows in shapes]
+        limit = np.repeat(limits, shapes)
+        for place in np.flatnonzero(tokens > limit).tolist():
+            self._capacity(result.rows + place, int(tokens[place]), int(limit[place]))
+        result.rows += len(tokens)
+        result.row_tokens += int(tokens.sum())
+        result.row_lengths.extend(tokens.tolist())
 
     def _inspect(self, view: View, normalizer: int | None) -> None:
         result = self.result

@@ -1,0 +1,185 @@
+"""What an audit counts, number by number: by its proof of whole blocks, and batch by batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pytest_longctx.errors import PackingError
+from pytest_longctx.packing.audit import Delivery, audit, grouped
+from pytest_longctx.packing.batch import PackedRow
+from pytest_longctx.packing.collators import padded
+from pytest_longctx.packing.proof import Prover
+from pytest_longctx.testing.examples import Case, flat
+
+
+def sample(prompt, answer, start):
+    ids = list(range(start, start + prompt + answer))
+    return {"input_ids": ids, "labels": [-100] * prompt + ids[prompt:]}
+
+
+# Samples of 5, 3, 4 and 2 tokens; their answers have 2, 2, 3 and 1, all behind the first token.
+ROWS = [sample(3, 2, 10), sample(1, 2, 20), sample(1, 3, 30), sample(1, 1, 40)]
+CASE = Case(ROWS, capacity=8, batch_size=2)
+
+
+def row_of(*members, rows=ROWS):
+    chosen = [rows[member] for member in members]
+    return {
+        "input_ids": np.concatenate([row["input_ids"] for row in chosen]),
+        "labels": np.concatenate([row["labels"] for row in chosen]),
+        "seq_lengths": [len(row["input_ids"]) for row in chosen],
+    }
+
+
+def packed(row):
+    return PackedRow(row["input_ids"], row["labels"], np.array(row["seq_lengths"]))
+
+
+FIRST, SECOND, THIRD = row_of(1, 0), row_of(2), row_of(3)
+
+
+@pytest.fixture(params=["proven", "looked at"])
+def judged(request, monkeypatch):
+    """A function: the audit of some deliveries."""
+    if request.param == "looked at":
+        monkeypatch.setattr(Prover, "able", False)
+    return lambda *deliveries, case=CASE: audit(deliveries, case.samples, case.expected, "mine")
+
+
+def both(*rows, collate=padded, **keys):
+    return Delivery([packed(row) for row in rows], collate(list(rows)), **keys)
+
+
+def alone(*rows, collate=padded, **keys):
+    return Delivery(None, collate(list(rows)), **keys)
+
+
+@pytest.mark.parametrize("deliver", [both, alone])
+def test_padded_batches(judged, deliver):
+    found = judged(deliver(FIRST, SECOND), deliver(THIRD))
+    assert +found.counts == {}
+    assert [found.batches, found.rows, found.row_tokens] == [3, 3, 8 + 4 + 2]
+    assert list(found.row_lengths) == [8, 4, 2]
+    assert [found.width_tokens, found.piece_tokens] == [2 * 8 + 2, 14]
+    assert [found.targets, found.expected_targets, found.idle_tokens] == [8, 8, 0]
+    assert [found.fragments, found.rows_seen] == [0, False]
+    assert found.packed_row.tolist() == [0, 0, 1, 2]
+    assert found.example.first_row == 0
+    assert len(found.example.pieces.start) == 3
+
+
+@pytest.mark.parametrize("deliver", [both, alone])
+def test_flattened_batches(judged, deliver):
+    found = judged(deliver(FIRST, SECOND, collate=flat), deliver(THIRD, collate=flat))
+    assert +found.counts == {}
+    rows = 3 if deliver is both else 2
+    assert [found.batches, found.rows, found.row_tokens] == [2, rows, 14]
+    assert list(found.row_lengths) == ([8, 4, 2] if deliver is both else [12, 2])
+    assert [found.width_tokens, found.piece_tokens, found.targets] == [14, 14, 8]
+    assert found.packed_row.tolist() == ([0, 0, 1, 2] if deliver is both else [0, 0, 0, 1])
+
+
+def test_rows_alone_and_then_batches_alone(judged):
+    found = judged(Delivery([packed(FIRST), packed(SECOND)], None), alone(FIRST, SECOND), alone(THIRD))
+    assert found.rows_seen
+    assert [found.rows, found.row_tokens, found.batches] == [2, 12, 3]
+    assert list(found.row_lengths) == [8, 4]
+    assert found.packed_row.tolist() == [0, 0, 1, 2]
+
+
+def test_the_example_is_the_first_batch_that_packs_several(judged):
+    found = judged(both(SECOND), both(THIRD), both(FIRST))
+    assert found.example.first_row == 2
+    assert found.example.pieces.start.tolist() == [0, 3]
+    only = judged(both(SECOND), both(THIRD), both(row_of(0)), both(row_of(1)))
+    assert only.example.first_row == 0
+    twice = judged(both(FIRST), both(row_of(2, 3)))
+    assert twice.example.first_row == 0
+
+
+def test_rows_beyond_the_capacity(judged):
+    case = Case(ROWS, capacity=7, batch_size=2)
+    found = judged(both(FIRST, SECOND), both(THIRD), case=case)
+    assert +found.counts == {"capacity": 1}
+    (witness,) = found.witnesses["capacity"]
+    assert [witness.id, witness.expected, witness.found, witness.row] == ["row 0", 7, 8, 0]
+    exact = Case(ROWS, capacity=8, batch_size=2)
+    assert +judged(alone(FIRST, SECOND), alone(THIRD), case=exact).counts == {}
+
+
+@pytest.mark.parametrize(("capacity", "beyond"), [(5, 1), (6, 0)])
+def test_a_flattened_row_may_hold_as_many_packed_rows_as_the_batch_size(judged, capacity, beyond):
+    """12 tokens in one row, of two packed rows at most; the two tokens after it are within."""
+    case = Case(ROWS, capacity=capacity, batch_size=2)
+    found = judged(alone(FIRST, SECOND, collate=flat), alone(THIRD, collate=flat), case=case)
+    assert found.counts["capacity"] == beyond
+
+
+def test_rows_of_a_batch_of_several_hold_one_packed_row_each(judged):
+    case = Case(ROWS, capacity=7, batch_size=2)
+    found = judged(alone(FIRST, SECOND), alone(THIRD), case=case)
+    assert [(w.id, w.found) for w in found.witnesses["capacity"]] == [("row 0", 8)]
+
+
+@pytest.mark.parametrize(("said", "offences"), [((7, 1), 0), ((None, None), 0), ((6, 1), 1), ((8, 2), 2)])
+def test_what_the_trainer_divides_by(judged, said, offences):
+    first, second = said
+    found = judged(both(FIRST, SECOND, normalizer=first), both(THIRD, normalizer=second))
+    assert found.counts["target_count"] == offences
+    assert [w.row for w in found.witnesses.get("target_count", [])] == [0, 2][:offences]
+    if offences:
+        witness = found.witnesses["target_count"][0]
+        assert [witness.expected, witness.found] == [7, first]
+
+
+def test_a_row_without_a_target(judged):
+    rows = [*ROWS, sample(3, 0, 50)]
+    case = Case(rows, capacity=8, batch_size=2)
+    idle = row_of(4, rows=rows)
+    found = judged(both(FIRST, SECOND), both(THIRD, idle), case=case)
+    assert +found.counts == {"supervision_per_row": 1}
+    assert found.idle_tokens == 3
+    assert found.witnesses["supervision_per_row"][0].row == 3
+    seen = judged(
+        Delivery([packed(row) for row in (FIRST, SECOND, THIRD, idle)], None),
+        alone(FIRST, SECOND),
+        alone(THIRD, idle),
+        case=case,
+    )
+    assert [seen.counts["supervision_per_row"], seen.idle_tokens] == [1, 3]
+    assert seen.witnesses["supervision_per_row"][0].note == "sample 4"
+
+
+def test_the_first_token_of_a_row_is_no_target(judged):
+    """One token with a label, alone in its row: nothing predicts it."""
+    case = Case([{"input_ids": [7], "labels": [7]}], capacity=8)
+    row = {"input_ids": np.array([7]), "labels": np.array([7]), "seq_lengths": [1]}
+    found = judged(Delivery([packed(row)], None), alone(row), case=case)
+    assert [found.counts["supervision_per_row"], found.idle_tokens] == [1, 1]
+
+
+def test_pieces_that_do_not_start_their_sample():
+    """A long sample cut in two rows: its second piece is a fragment, and starts in no row."""
+    whole = sample(2, 8, 10)
+    case = Case([whole, sample(1, 2, 30)], capacity=6)
+    head = {name: np.array(column[:6]) for name, column in whole.items()}
+    rest = {name: np.array([*column[6:]]) for name, column in whole.items()}
+    rows = [{**part, "seq_lengths": [len(part["input_ids"])]} for part in (head, rest)]
+    last = row_of(1, rows=case.rows)
+    found = audit([both(row) for row in (*rows, last)], case.samples, case.expected, "mine")
+    assert found.fragments == 1
+    assert found.packed_row.tolist() == [0, 2]
+    assert found.piece_tokens == 13
+
+
+def test_nothing_delivered():
+    with pytest.raises(PackingError, match="mine delivered no batch, expected the 4 samples it was given"):
+        audit([], CASE.samples, CASE.expected, "mine")
+    with pytest.raises(PackingError, match="mine delivered no batch"):
+        audit([Delivery([packed(FIRST)], None)], CASE.samples, CASE.expected, "mine")
+
+
+def test_groups():
+    assert list(grouped("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
+    assert list(grouped("", 2)) == []
