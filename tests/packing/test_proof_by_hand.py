@@ -1,0 +1,461 @@
+"""What proves a batch sound, proof by proof: batches of three samples, and columns put down by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_longctx.packing import proof
+from pytest_longctx.packing.audit import Delivery
+from pytest_longctx.packing.block import Block, plain
+from pytest_longctx.packing.match import UNKNOWN, SampleIndex
+from pytest_longctx.packing.proof import PROOFS, Prover, Scratch
+from pytest_longctx.packing.segments import find_segments
+from pytest_longctx.testing import Case
+
+# a, b and c; b trains on its first token, too.
+SAMPLES = [
+    {"input_ids": [1, 2, 3], "labels": [-100, 2, 3]},
+    {"input_ids": [4, 5], "labels": [4, 5]},
+    {"input_ids": [6, 7, 8, 9], "labels": [-100, 7, 8, 9]},
+]
+CASE = Case(SAMPLES, 5)
+
+
+def prover_of(case=CASE):
+    samples, expected = case.samples, case.expected
+    return Prover(samples, SampleIndex(samples, expected.lengths, expected.capacity), expected)
+
+
+def padded(**changed):
+    """Row 0 holds a and b, row 1 holds c and one token of padding."""
+    batch = {
+        "input_ids": [[1, 2, 3, 4, 5], [6, 7, 8, 9, 0]],
+        "labels": [[-100, 2, 3, -100, 5], [-100, 7, 8, 9, -100]],
+        "position_ids": [[0, 1, 2, 0, 1], [0, 1, 2, 3, 0]],
+        "attention_mask": [[1, 1, 1, 2, 2], [1, 1, 1, 1, 0]],
+    }
+    return arrays(batch, changed)
+
+
+def flat(**changed):
+    """One row of b and a."""
+    batch = {
+        "input_ids": [[4, 5, 1, 2, 3]],
+        "labels": [[-100, 5, -100, 2, 3]],
+        "position_ids": [[0, 1, 0, 1, 2]],
+        "seq_idx": [[0, 0, 1, 1, 1]],
+    }
+    return arrays(batch, changed)
+
+
+def flat_c(**changed):
+    """One row of c."""
+    batch = {
+        "input_ids": [[6, 7, 8, 9]],
+        "labels": [[-100, 7, 8, 9]],
+        "position_ids": [[0, 1, 2, 3]],
+        "seq_idx": [[0, 0, 0, 0]],
+    }
+    return arrays(batch, changed)
+
+
+def edged(batch, edges, longest):
+    edges = np.array(edges, np.int32)
+    return batch | {"cu_seq_lens_q": edges, "cu_seq_lens_k": edges.copy(), "max_length_q": longest,
+                    "max_length_k": longest}  # fmt: skip
+
+
+def arrays(batch, changed):
+    return {name: np.array(value) for name, value in (batch | changed).items() if value is not None}
+
+
+def block_of(*batches, normalizers=None):
+    block = Block.of_kind(plain(batches[0]))
+    for batch, normalizer in zip(batches, normalizers or [None] * len(batches), strict=True):
+        block.add(plain(batch), Delivery(None, batch, normalizer), 0)
+    return block
+
+
+def failing(*batches, sample, case=CASE, normalizers=None):
+    """The names of the proofs that fail, of segments that are these samples."""
+    prover, segments = prover_of(case), find_segments(block_of(*batches, normalizers=normalizers))
+    segments.sample = np.array(sample)
+    return [one.__name__[1:] for one in PROOFS if not one(prover, segments)]
+
+
+def fails_padded(case=CASE, **changed):
+    return failing(padded(**changed), sample=[0, 1, 2], case=case)
+
+
+class TestScratch:
+    @pytest.mark.parametrize(
+        ("found", "at", "holds"),
+        [
+            ([0], [0], True),
+            ([0, 1, 2, 0, 1], [0, 3], True),
+            ([0, 0, 1], [0, 1], True),
+            ([0, 1, 0, 0], [0, 2, 3], True),
+            ([1], [0], False),
+            ([1, 2, 0], [0, 2], False),
+            ([0, 1, 1, 2], [0, 2], False),
+            ([0, 1, 2, 3, 4], [0, 3], False),
+            ([0, 1, 2, 0, 2], [0, 3], False),
+            ([0, 2, 0, 1], [0, 2], False),
+            ([0, 1, 0, 0, 1], [0, 2], False),
+            # As many steps by 1 as there should be.
+            ([0, 1, -1, 0, 1], [0, 3], False),
+            ([0, 1, 0, 1, -1, 0, 1], [0, 2, 5], False),
+            ([0, 1, -1, 0, 0, 1], [0, 3, 4], False),
+        ],
+    )
+    def test_counts(self, found, at, holds):
+        for dtype in (np.int32, np.int64):
+            segments = SimpleNamespace(at=np.array(at), inside={"position_ids": np.array(found, dtype)}.get)
+            assert Scratch().counts(segments) is holds
+
+    def test_counts_columns_of_other_types_in_turn(self):
+        scratch, at = Scratch(), np.array([0])
+        for dtype, second, holds in ((np.int32, 1, True), (np.int64, 2**32 + 1, False), (np.int32, 1, True)):
+            found = {"position_ids": np.array([0, second], dtype)}
+            assert scratch.counts(SimpleNamespace(at=at, inside=found.get)) is holds
+
+    @pytest.mark.parametrize(
+        ("found", "holds"),
+        [
+            ([4, 4, 5, 5, 5, 4], True),
+            ([5, 4, 5, 5, 5, 4], False),
+            ([4, 5, 5, 5, 5, 4], False),
+            ([4, 4, 5, 6, 5, 4], False),
+            ([4, 4, 4, 5, 5, 4], False),
+            ([4, 4, 5, 5, 4, 4], False),
+            ([4, 4, 5, 5, 5, 5], False),
+            ([3, 3, 4, 4, 4, 3], False),
+        ],
+    )
+    def test_numbered(self, found, holds):
+        segments = SimpleNamespace(at=np.array([0, 2, 5]), size=np.array([2, 3, 1]))
+        assert Scratch().numbered(np.array(found), segments, np.array([4, 5, 4])) is holds
+
+    def test_neighbours_of_one_number(self):
+        segments = SimpleNamespace(at=np.array([0, 2]), size=np.array([2, 3]))
+        assert Scratch().numbered(np.array([0, 0, 0, 0, 0]), segments, np.array([0, 0]))
+        assert not Scratch().numbered(np.array([0, 0, 0, 1, 0]), segments, np.array([0, 0]))
+
+    def test_same(self):
+        scratch, expected = Scratch(), np.array([1, 2, 3], np.int32)
+        assert scratch.same(np.array([1, 2, 3]), expected) is True
+        for found in ([0, 2, 3], [1, 0, 3], [1, 2, 0]):
+            assert scratch.same(np.array(found), expected) is False
+
+    @pytest.mark.parametrize("name", ["numbers", "flags", "steps"])
+    def test_memory_is_used_again(self, name):
+        scratch = Scratch()
+        more = (np.dtype(np.int64),) if name == "steps" else ()
+        three, same, two, four, again = (getattr(scratch, name)(size, *more) for size in (3, 3, 2, 4, 3))
+        assert [len(one) for one in (three, same, two, four, again)] == [3, 3, 2, 4, 3]
+        assert np.shares_memory(three, same)
+        assert np.shares_memory(three, two)
+        assert not np.shares_memory(three, four)
+        assert np.shares_memory(four, again)
+
+    def test_types(self):
+        scratch = Scratch()
+        assert (scratch.numbers(1).dtype, scratch.flags(1).dtype) == (np.int32, np.bool_)
+        assert (scratch.numbers(0).dtype, scratch.flags(0).dtype) == (np.int32, np.bool_)
+        for dtype in (np.int32, np.int64, np.int32, np.int32):
+            assert scratch.steps(2, np.dtype(dtype)).dtype == dtype
+
+
+class TestProver:
+    def test_gathers_what_samples_have(self):
+        prover, segments = prover_of(), SimpleNamespace(sample=np.array([1, 0, 2]), size=np.array([2, 2, 4]))
+        assert prover.gather(prover.ids, segments).tolist() == [4, 5, 1, 2, 6, 7, 8, 9]
+        assert prover.gather(prover.labels, segments).tolist() == [4, 5, -100, 2, -100, 7, 8, 9]
+
+    @pytest.mark.parametrize(
+        ("ids", "pad", "vocabulary", "able"),
+        [
+            ([[0, 5], [3, 1]], 0, None, True),
+            ([[0, 5], [3, 1]], 5, 6, True),
+            ([[0, 5], [3, 1]], 6, 6, False),
+            ([[0, 5], [3, 1]], 0, 5, False),
+            ([[0, 1], [5, 1]], 0, 5, False),
+            ([[0, 1], [1, 5]], 0, 5, False),
+            ([[0, 5], [3, 1]], 2**40, None, True),
+            ([[0, 5], [3, 1]], -1, None, False),
+            ([[-1, 5], [3, 1]], 0, None, False),
+            ([[0, 5], [3, -1]], 0, None, False),
+        ],
+    )
+    @pytest.mark.parametrize("scan", [1, 2, 3, 4, 5])
+    def test_able(self, ids, pad, vocabulary, able, scan, monkeypatch):
+        monkeypatch.setattr(proof, "SCAN", scan)
+        rows = [{"input_ids": row, "labels": row} for row in ids]
+        assert prover_of(Case(rows, pad_token_id=pad, vocabulary=vocabulary)).able is able
+
+    @pytest.mark.parametrize(("lengths", "able"), [([0, 0, 0], False), ([0, 1, 0], True), ([0, 0, 1], True)])
+    def test_able_only_where_some_sample_comes(self, lengths, able):
+        assert prover_of(Case(SAMPLES, lengths=lengths)).able is able
+
+    @pytest.mark.parametrize("batches", [[padded()], [flat(), flat_c()]])
+    def test_proves(self, batches):
+        prover = prover_of()
+        segments = prover.prove(block_of(*batches))
+        assert segments.sample.tolist() == ([0, 1, 2] if len(batches) == 1 else [1, 0, 2])
+        assert segments.size.tolist() == ([3, 2, 4] if len(batches) == 1 else [2, 3, 4])
+        assert prover.index.delivered.tolist() == [1, 1, 1]
+
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            padded(input_ids=[[1, 2, 3, 4, 5], [6, 7, 8, 99, 0]]),
+            padded(labels=[[-100, 2, 3, -100, 5], [-100, 7, 8, 9, 9]]),
+            padded(position_ids=[[0, 1, 2, 0, 1], [1, 1, 2, 3, 0]]),
+        ],
+    )
+    def test_counts_nothing_where_nothing_is_proven(self, batch):
+        prover = prover_of()
+        assert prover.prove(block_of(batch)) is None
+        assert prover.index.delivered.tolist() == [0, 0, 0]
+
+    def test_proves_nothing_where_not_able(self):
+        prover = prover_of(Case(SAMPLES, 5, vocabulary=9))
+        assert prover.prove(block_of(padded())) is None
+        assert prover.index.delivered.tolist() == [0, 0, 0]
+
+
+class TestProofs:
+    def test_all_hold(self):
+        assert fails_padded() == []
+        assert failing(flat(), flat_c(), sample=[1, 0, 2]) == []
+        assert failing(edged(flat(position_ids=None), [0, 2, 5], 3), sample=[1, 0]) == ["positions"]
+        assert failing(edged(flat(), [0, 2, 5], 3), sample=[1, 0]) == []
+
+    @pytest.mark.parametrize(
+        ("sample", "size", "holds"),
+        [
+            ([0, 1, 2], [3, 2, 4], True),
+            ([2, 2], [4, 4], True),
+            ([0, 1], [3, 1], False),
+            ([0, 1], [2, 2], False),
+            ([0, 1], [4, 3], False),
+            ([0, UNKNOWN], [3, 4], False),
+            ([UNKNOWN, 0], [4, 3], False),
+        ],
+    )
+    def test_known(self, sample, size, holds):
+        segments = SimpleNamespace(sample=np.array(sample), size=np.array(size))
+        assert proof._known(prover_of(), segments) is holds
+
+    @pytest.mark.parametrize("place", range(10))
+    def test_tokens(self, place):
+        ids = padded()["input_ids"]
+        ids.flat[place] += 20
+        assert fails_padded(input_ids=ids) == ["tokens"]
+
+    def test_tokens_of_padding(self):
+        assert fails_padded(case=Case(SAMPLES, 5, pad_token_id=3)) == ["tokens"]
+        ids = [[1, 2, 3, 4, 5], [6, 7, 8, 9, 3]]
+        assert fails_padded(case=Case(SAMPLES, 5, pad_token_id=3), input_ids=ids) == []
+
+    @pytest.mark.parametrize("place", range(10))
+    def test_labels(self, place):
+        labels = padded()["labels"]
+        labels.flat[place] = 77
+        assert fails_padded(labels=labels) == ["labels"]
+
+    def test_a_sample_may_keep_its_first_label_at_a_rows_start_only(self):
+        assert failing(flat(labels=[[4, 5, -100, 2, 3]]), sample=[1, 0]) == []
+        labels = [[-100, 2, 3, 4, 5], [-100, 7, 8, 9, -100]]
+        assert fails_padded(labels=labels) == ["labels"]
+
+    def test_a_target_less_is_no_sample(self):
+        labels = [[-100, 2, -100, -100, 5], [-100, 7, 8, 9, -100]]
+        assert fails_padded(labels=labels) == ["labels"]
+
+    def test_positions_in_padding(self):
+        assert fails_padded(position_ids=[[0, 1, 2, 0, 1], [0, 1, 2, 3, 4]]) == ["positions"]
+
+    @pytest.mark.parametrize("place", [1, 2, 4, 6, 7, 8])
+    def test_positions(self, place):
+        positions = padded()["position_ids"]
+        positions.flat[place] += 1
+        assert fails_padded(position_ids=positions) == ["positions"]
+
+    def test_without_positions_each_row_is_one_segment(self):
+        assert failing(flat_c(position_ids=None), flat_c(position_ids=None), sample=[2, 2]) == []
+
+    @pytest.mark.parametrize(
+        ("seq_idx", "holds"),
+        [
+            ([0, 0, 1, 1, 1], True),
+            ([1, 1, 2, 2, 2], False),
+            ([0, 0, 0, 0, 0], False),
+            ([0, 0, 1, 2, 1], False),
+            ([0, 1, 1, 1, 1], False),
+            ([0, 0, 2, 2, 2], False),
+        ],
+    )
+    def test_indices(self, seq_idx, holds):
+        assert failing(flat(seq_idx=[seq_idx]), sample=[1, 0]) == ([] if holds else ["indices"])
+
+    def test_indices_of_each_row(self):
+        found = failing(flat(), flat_c(seq_idx=[[2, 2, 2, 2]]), sample=[1, 0, 2])
+        assert found == ["indices"]
+        assert failing(flat(seq_idx=None), sample=[1, 0]) == []
+
+    def test_indices_beside_padding_are_not_judged(self):
+        assert fails_padded(seq_idx=[[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]) == ["indices"]
+
+    @pytest.mark.parametrize(
+        ("mask", "holds"),
+        [
+            ([[1, 1, 1, 2, 2], [1, 1, 1, 1, 0]], True),
+            ([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]], True),
+            ([[True] * 5, [True, True, True, True, False]], True),
+            ([[2, 2, 2, 2, 2], [2, 2, 2, 2, 0]], False),
+            ([[2, 2, 2, 3, 3], [1, 1, 1, 1, 0]], False),
+            ([[1, 1, 1, 2, 2], [3, 3, 3, 3, 0]], False),
+            ([[1, 1, 1, 2, 1], [1, 1, 1, 1, 0]], False),
+            ([[1, 1, 1, 3, 3], [1, 1, 1, 1, 0]], False),
+            ([[-1, -1, -1, 1, 1], [1, 1, 1, 1, 0]], False),
+        ],
+    )
+    def test_mask(self, mask, holds):
+        assert fails_padded(attention_mask=mask) == ([] if holds else ["mask"])
+
+    def test_mask_of_full_rows(self):
+        for mask, holds in (([1, 1, 2, 2, 2], True), ([1] * 5, True), ([1, 1, 2, 3, 2], False)):
+            found = failing(flat(seq_idx=None, attention_mask=[mask]), sample=[1, 0])
+            assert found == ([] if holds else ["mask"])
+
+    @pytest.mark.parametrize(
+        ("covered", "holds"),
+        [
+            (None, True),
+            ([1, 1, 0, 1, 0], True),
+            ([1, 0, 1, 1, 0], False),
+            ([1, 1, 0, 0, 1], False),
+            ([0, 1, 1, 1, 0], False),
+            ([1, 1, 0, 0, 0], False),
+            ([1, 1, 1, 1, 0], False),
+        ],
+    )
+    def test_leads(self, covered, holds):
+        flags = None if covered is None else np.array(covered, np.bool_)
+        segments = SimpleNamespace(covered=flags, rows=np.array([0, 3]))
+        assert proof._leads(segments, np.array([2, 4])) is holds
+
+    def test_rows_without_padding_lead(self):
+        segments = SimpleNamespace(covered=np.ones(4, np.bool_), rows=np.array([0, 2]))
+        assert proof._leads(segments, np.array([2, 4]))
+
+    def test_a_mask_of_more_tokens_than_segments_have(self):
+        column = np.array([1, 1, 1, 0])
+        segments = SimpleNamespace(
+            block=SimpleNamespace(flat={"attention_mask": column}.get),
+            covered=column != 0,
+            rows=np.array([0]),
+            filled=np.array([3]),
+            size=np.array([3]),
+            inside=lambda name: column[:3],
+        )
+        assert proof._mask(prover_of(), segments)
+        for size in ([2], [4]):
+            segments.size = np.array(size)
+            assert not proof._mask(prover_of(), segments)
+
+    @pytest.mark.parametrize(
+        ("first", "second", "holds"),
+        [(3, 4, True), (9, 9, True), (2, 4, False), (3, 3, False), (4, 3, False)],
+    )
+    def test_longest(self, first, second, holds):
+        batches = edged(flat(), [0, 2, 5], first), edged(flat_c(), [0, 4], second)
+        assert failing(*batches, sample=[1, 0, 2]) == ([] if holds else ["longest"])
+
+    @pytest.mark.parametrize(
+        ("said", "holds"), [([None, None], True), ([3, 3], True), ([None, 2], False), ([4, 3], False)]
+    )
+    def test_divisors(self, said, holds):
+        found = failing(flat(), flat_c(), sample=[1, 0, 2], normalizers=said)
+        assert found == ([] if holds else ["divisors"])
+        assert failing(flat(), sample=[1, 0], normalizers=[0]) == ["divisors"]
+
+    def test_a_divisor_does_not_count_a_rows_first_label(self):
+        batch = flat(labels=[[4, 5, -100, 2, 3]])
+        assert failing(batch, sample=[1, 0], normalizers=[3]) == []
+        assert failing(batch, sample=[1, 0], normalizers=[4]) == ["divisors"]
+
+    @pytest.mark.parametrize(
+        ("sizes", "stride", "holds"),
+        [
+            ([2**31], None, True),
+            ([2**31 + 1], None, False),
+            ([2**31], 1, True),
+            ([2**30], 2, True),
+            ([2**30], 3, False),
+            ([2**30 + 1], 2, False),
+            ([5, 2**30, 7], 2, True),
+            ([5, 2**30 + 1, 7], 2, False),
+        ],
+    )
+    def test_offsets(self, sizes, stride, holds):
+        prover = SimpleNamespace(expected=SimpleNamespace(row_stride=stride))
+        members = [SimpleNamespace(size=size) for size in sizes]
+        assert proof._offsets(prover, SimpleNamespace(block=SimpleNamespace(members=members))) is holds
+
+
+def supervised(targets, edges, spans, rows):
+    """Whether each packed row has a target; edges: where packed rows start, rows: where batch rows do."""
+    start, end = np.array(spans).T
+    segments = SimpleNamespace(
+        targets=np.array(targets, np.bool_),
+        rows=np.array(rows),
+        packed_edges=np.array(edges),
+        block=SimpleNamespace(size=len(targets)),
+        start=start,
+        end=end,
+        size=end - start,
+    )
+    return proof._supervised(None, segments)
+
+
+@pytest.mark.parametrize(
+    ("targets", "edges", "spans", "rows", "holds"),
+    [
+        # One packed row.
+        ([0, 0, 1], [0], [(0, 3)], [0], True),
+        ([0, 1, 0], [0], [(0, 3)], [0], True),
+        ([0, 0, 0], [0], [(0, 3)], [0], False),
+        ([1, 0, 0], [0], [(0, 3)], [0], False),
+        ([1, 1, 0], [0], [(0, 3)], [0], True),
+        ([1], [0], [(0, 1)], [0], False),
+        ([0, 1], [0], [(0, 1), (1, 2)], [0], True),
+        ([1, 0], [0], [(0, 1), (1, 2)], [0], False),
+        # Two, each a row of the batch.
+        ([0, 1, 0, 1], [0, 2], [(0, 2), (2, 4)], [0, 2], True),
+        ([0, 1, 1, 0], [0, 2], [(0, 2), (2, 4)], [0, 2], False),
+        ([1, 0, 0, 1], [0, 2], [(0, 2), (2, 4)], [0, 2], False),
+        ([0, 1, 1], [0, 2], [(0, 2), (2, 3)], [0, 2], False),
+        ([1, 0, 1], [0, 1], [(0, 1), (1, 3)], [0, 1], False),
+        # Two, flattened into one row: a packed row's first token is none of the batch row.
+        ([0, 1, 1], [0, 2], [(0, 2), (2, 3)], [0], True),
+        ([0, 1, 1, 0], [0, 2], [(0, 2), (2, 4)], [0], True),
+        ([0, 1, 0, 0], [0, 2], [(0, 2), (2, 4)], [0], False),
+        # A segment runs over the border between two packed rows.
+        ([0, 0, 0, 1], [0, 2], [(0, 4)], [0], False),
+        ([0, 1, 0, 0], [0, 2], [(0, 4)], [0], False),
+        ([0, 1, 0, 1], [0, 2], [(0, 4)], [0], True),
+        # The second packed row came with no token at all.
+        ([0, 0, 0, 1], [0, 4], [(0, 4)], [0], False),
+        # Padding behind the target.
+        ([0, 1, 0, 0], [0], [(0, 2)], [0], True),
+        # The last segment lies in front of the last packed row, which is all padding.
+        ([0, 1, 0, 0], [0, 2], [(0, 2)], [0, 2], False),
+    ],
+)
+def test_supervised(targets, edges, spans, rows, holds):
+    assert supervised(targets, edges, spans, rows) is holds
