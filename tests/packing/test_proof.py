@@ -242,6 +242,9 @@ def test_a_changed_number_is_found_as_without_a_proof(case, collator, batch_size
     if not rows_seen:
         normalizer = data.draw(st.sampled_from([None, 3]))
         deliveries = [Delivery(None, delivery.batch, normalizer) for delivery in deliveries]
+    # What packed them may not know the contract's capacity.
+    capacity = data.draw(st.sampled_from([case.capacity, 3, 8, 15]))
+    case = replace(case, capacity=capacity, batch_size=data.draw(st.integers(1, 3)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Prover, "able", False)
         expected = told(deliveries, case)
