@@ -1,0 +1,328 @@
+"""The checks of a section and their verdicts, on evidence made by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_longctx.checks import dataset, gpu, isolation, packing, supervision, tokenizer
+from pytest_longctx.contract import PackingLimits
+from pytest_longctx.contract.stages import PackingSection
+from pytest_longctx.isolation import ProbeResult
+from pytest_longctx.packing.comparison import BEST_FIT, FIRST_FIT, Comparison
+from pytest_longctx.witness import Witness
+
+
+def terms(shape="messages", weight=None, fingerprint=None, **sections):
+    given = {"packing": None, "isolation": None, "gpu": None, **sections}
+    return SimpleNamespace(
+        dataset=SimpleNamespace(shape=shape, path="rows.jsonl", limits=SimpleNamespace()),
+        supervision=SimpleNamespace(message_weight=weight),
+        tokenizer=SimpleNamespace(fingerprint=fingerprint),
+        **given,
+    )
+
+
+def names(checks):
+    return [check.name for check in checks]
+
+
+def found(count=0, check="supervision::message_weight", contract=None):
+    """Evidence of so many offences against one check."""
+    witnesses = [Witness(f"row {number}") for number in range(count)]
+    findings = SimpleNamespace(counts=Counter({check: count}), witnesses={check: witnesses})
+    return SimpleNamespace(contract=contract or terms(), measured=SimpleNamespace(findings=findings))
+
+
+class TestSupervision:
+    def test_its_checks(self):
+        assert names(supervision.checks(terms())) == [
+            *("present", "roles", "turns", "turn_end", "labels_match_ids", "prompt_prefix", "message_weight")
+        ]
+        assert names(supervision.checks(terms("tokenized"))) == names(supervision.checks(terms("alpaca")))
+        assert supervision.checks(terms("lengths")) == []
+
+    @pytest.mark.parametrize(
+        ("weight", "key"), [(None, ("supervision",)), ("weight", ("supervision", "message_weight"))]
+    )
+    def test_where_weights_are_asked_for(self, weight, key):
+        last = supervision.checks(terms(weight=weight))[-1]
+        assert [last.section, last.key, last.needs] == ["supervision", key, "measured"]
+
+    def test_weights_that_nobody_named(self):
+        verdict = supervision.message_weight(found(0))
+        assert [verdict.outcome, verdict.measured, verdict.limit, verdict.unit] == [
+            "passed",
+            0,
+            0,
+            "offences",
+        ]
+        verdict = supervision.message_weight(found(12))
+        assert [verdict.outcome, verdict.measured, verdict.limit] == ["warned", 12, 0]
+        assert verdict.headline == "message_weight: 12 rows carry weights that the contract does not name"
+        assert [row["id"] for row in verdict.witnesses] == [f"row {number}" for number in range(5)]
+        assert verdict.more == 7
+
+    def test_weights_that_the_contract_names(self):
+        named = terms(weight="weight")
+        assert supervision.message_weight(found(0, contract=named)).outcome == "passed"
+        verdict = supervision.message_weight(found(6, contract=named))
+        assert [verdict.outcome, verdict.measured, verdict.limit, verdict.more] == ["failed", 6, 0, 1]
+
+
+class TestDataset:
+    def test_its_checks(self):
+        assert names(dataset.checks(terms())) == [
+            *("rows", "roles", "tool_arguments", "content_survives", "control_tokens", "arrow_round_trip")
+        ]
+        assert names(dataset.checks(terms("lengths"))) == ["rows"]
+
+    def rows(self, rows, **rejected):
+        problems = [
+            SimpleNamespace(id=f"f:{at}", kind="broken_json", message="no")
+            for at in range(sum(rejected.values()))
+        ]
+        measured = SimpleNamespace(rows=rows, rejected=Counter(rejected), problems=problems)
+        note = SimpleNamespace(note="one file")
+        return dataset.rows(SimpleNamespace(contract=terms(), measured=measured, dataset=note))
+
+    def test_rows_that_can_be_read(self):
+        verdict = self.rows(1_200)
+        assert [verdict.outcome, verdict.measured, verdict.limit] == ["passed", 0, 0]
+        assert verdict.headline == "rows: 1,200, one file"
+
+    def test_no_row_is_no_pass(self):
+        verdict = self.rows(0)
+        assert [verdict.outcome, verdict.measured, verdict.limit, verdict.unit] == ["failed", 0, 1, "rows"]
+        assert verdict.headline == "rows: no row in rows.jsonl"
+
+    @pytest.mark.parametrize(("broken", "shown", "more"), [(3, 4, 0), (4, 5, 0), (6, 5, 2)])
+    def test_rows_that_cannot_be_used(self, broken, shown, more):
+        verdict = self.rows(20, broken_json=broken, empty_render=1)
+        assert [verdict.outcome, verdict.measured, verdict.limit] == ["failed", broken + 1, 0]
+        assert verdict.headline == f"rows: {broken + 1} of 20 rows cannot be used"
+        assert verdict.context == (f"{broken} × broken_json, 1 × empty_render", "one file")
+        assert [len(verdict.witnesses), verdict.more] == [shown, more]
+        assert verdict.witnesses[0] == {"id": "f:0", "kind": "broken_json", "found": "no"}
+
+    @pytest.mark.parametrize(
+        "packing", [None, SimpleNamespace(trainer=None), SimpleNamespace(trainer="trl_sft")]
+    )
+    def test_files_that_the_loader_refuses(self, packing):
+        look = SimpleNamespace(refused="types differ")
+        evidence = SimpleNamespace(contract=terms(packing=packing), round_trip=look)
+        verdict = dataset.arrow_round_trip(evidence)
+        if packing is not None and packing.trainer:
+            assert [verdict.outcome, verdict.measured, verdict.limit] == ["failed", 1, 0]
+            assert verdict.context == ("types differ",)
+        else:
+            assert verdict.outcome == "skipped"
+            assert verdict.headline.endswith("these load_dataset does not read together: types differ")
+
+
+class TestTokenizer:
+    def test_its_checks(self):
+        checks = tokenizer.checks(terms())
+        assert names(checks) == [
+            *("pinned", "deterministic_template", "single_bos", "offsets", "prefix_render")
+        ]
+        assert checks[0].key == ("tokenizer",)
+        assert tokenizer.checks(terms(fingerprint="ab"))[0].key == ("tokenizer", "fingerprint")
+        assert tokenizer.checks(terms("lengths")) == []
+        without = terms()
+        without.tokenizer = None
+        assert tokenizer.checks(without) == []
+
+    @pytest.mark.parametrize(("wanted", "outcome"), [(None, "passed"), ("ab", "passed"), ("cd", "failed")])
+    def test_the_fingerprint(self, wanted, outcome):
+        mine = SimpleNamespace(fingerprint="ab")
+        verdict = tokenizer.pinned(SimpleNamespace(contract=terms(fingerprint=wanted), tokenizer=mine))
+        assert verdict.outcome == outcome
+        assert verdict.context == (("expected cd", "found    ab") if outcome == "failed" else ())
+
+
+def delivered(section=None, comparison=None, window=8, **counted):
+    """Evidence of three rows of 20 tokens in all, at a capacity of 8; samples of 8, 8 and 4 tokens."""
+    numbers = {"rows": 3, "row_tokens": 20, "batches": 2, "width_tokens": 24, "piece_tokens": 20}
+    numbers |= {"idle_tokens": 4, "targets": 7, "expected_targets": 9, "counts": Counter(), "witnesses": {}}
+    expected = SimpleNamespace(capacity=8, lengths=np.array([8, 0, 8, 4]))
+    return SimpleNamespace(
+        contract=SimpleNamespace(packing=section, max_tokens_per_bin=8),
+        pipeline=SimpleNamespace(maker="mine", expected=expected, window=lambda: window),
+        audit=SimpleNamespace(comparison=comparison, **{**numbers, **counted}),
+    )
+
+
+class TestPacking:
+    def checks(self, **given):
+        return packing.checks(SimpleNamespace(packing=PackingSection(**given)))
+
+    def test_all_invariants_are_asked_for(self):
+        every = list(packing.INVARIANTS)
+        assert names(self.checks(trainer="trl_sft")) == every
+        every.remove("effective_window")
+        assert names(self.checks()) == every
+        assert names(self.checks(trainer="transformers")) == every
+        assert packing.checks(SimpleNamespace(packing=None)) == []
+
+    def test_where_they_are_asked_for(self):
+        assert {check.key for check in self.checks()} == {("packing",)}
+        (only,) = self.checks(invariants=["capacity"])
+        assert [only.name, only.key, only.needs] == ["capacity", ("packing", "invariants"), "audit"]
+
+    def test_limits_follow(self):
+        found = self.checks(
+            invariants=["capacity"],
+            limits={"min_utilization": 0.9, "max_rows_over_bound": 1.1},
+            warn={"max_padding_ratio": 0.1},
+        )[1:]
+        assert sorted((check.name, check.key[1], check.least) for check in found) == [
+            ("max_padding_ratio", "warn", False),
+            ("max_rows_over_bound", "limits", False),
+            ("min_utilization", "limits", True),
+        ]
+
+    def test_an_invariant_that_holds(self):
+        verdict = packing.invariant("capacity", delivered())
+        assert [verdict.outcome, verdict.measured, verdict.context] == ["passed", 0, ()]
+
+    @pytest.mark.parametrize(
+        ("name", "context"),
+        [
+            ("capacity", []),
+            ("supervision_per_row", ["they hold 4 of 20 tokens"]),
+            ("target_count", ["targets 7, expected 9"]),
+        ],
+    )
+    def test_an_invariant_that_does_not(self, name, context):
+        witnesses = {name: [Witness(f"row {number}") for number in range(7)]}
+        verdict = packing.invariant(name, delivered(counts=Counter({name: 7}), witnesses=witnesses))
+        assert [verdict.outcome, verdict.measured, len(verdict.witnesses), verdict.more] == [
+            "failed",
+            7,
+            5,
+            2,
+        ]
+        assert verdict.context == ("delivered by mine: 3 rows, 2 batch rows", *context)
+
+    @pytest.mark.parametrize(("window", "said"), [(8, None), (7, "7"), (9, "9"), (None, "no limit")])
+    def test_the_trainers_own_limit(self, window, said):
+        verdict = packing.effective_window(delivered(window=window))
+        assert [verdict.measured, verdict.limit, verdict.unit] == [window, 8, "tokens"]
+        assert verdict.outcome == ("failed" if said else "passed")
+        if said:
+            assert verdict.headline == f"effective_window: mine has {said}, the contract 8"
+
+    @pytest.mark.parametrize(
+        ("name", "measured"),
+        [
+            ("min_utilization", 20 / 24),
+            ("max_rows_over_bound", 3 / 3),  # 20 tokens need 3 rows of 8
+            ("max_padding_ratio", 4 / 24),
+            ("max_rows_over_optimal", 0),  # 8 | 8 | 4: no two go together
+        ],
+    )
+    def test_what_a_limit_measures(self, name, measured):
+        section = SimpleNamespace(limits=PackingLimits(**{name: 1}), warn=PackingLimits())
+        verdict = packing.limit(name, delivered(section))
+        assert verdict.measured == pytest.approx(measured)
+        assert verdict.context[0] == "3 rows of at most 8 tokens, 20 in all"
+
+    def test_more_rows_than_needed(self):
+        section = SimpleNamespace(limits=PackingLimits(max_rows_over_optimal=1), warn=PackingLimits())
+        assert packing.limit("max_rows_over_optimal", delivered(section, rows=4)).outcome == "passed"
+        verdict = packing.limit("max_rows_over_optimal", delivered(section, rows=5))
+        assert [verdict.outcome, verdict.measured, verdict.limit] == ["failed", 2, 1]
+        over = SimpleNamespace(limits=PackingLimits(max_rows_over_bound=1.2), warn=PackingLimits())
+        assert packing.limit("max_rows_over_bound", delivered(over, rows=4)).measured == pytest.approx(4 / 3)
+        assert packing.limit("max_rows_over_bound", delivered(over, row_tokens=24)).measured == 1
+        assert packing.limit("max_rows_over_bound", delivered(over, row_tokens=25)).measured == 3 / 4
+
+    @pytest.mark.parametrize(
+        ("exactly", "said"),
+        [
+            ((FIRST_FIT, BEST_FIT), "this packer is exactly first-fit decreasing and best-fit decreasing"),
+            ((), "this packer uses as many rows as first-fit decreasing, filled otherwise"),
+        ],
+    )
+    def test_what_is_said_of_the_packer(self, exactly, said):
+        section = SimpleNamespace(limits=PackingLimits(min_utilization=0.8), warn=PackingLimits())
+        verdict = packing.limit("min_utilization", delivered(section, Comparison(3, 3, 3, exactly, True)))
+        assert verdict.outcome == "passed"
+        assert verdict.context[1:] == (said, "optimal: whole samples need 3 rows at least")
+        assert len(verdict.headline) < 80
+        assert verdict.headline.endswith("; optimal")
+
+    def test_padding_says_nothing_of_the_packer(self):
+        section = SimpleNamespace(limits=PackingLimits(max_padding_ratio=0.1), warn=PackingLimits())
+        verdict = packing.limit("max_padding_ratio", delivered(section))
+        assert [verdict.outcome, len(verdict.context)] == ["failed", 1]
+
+    def test_a_packer_that_cannot_be_compared(self):
+        section = SimpleNamespace(limits=PackingLimits(min_utilization=0.9), warn=PackingLimits())
+        verdict = packing.limit("min_utilization", delivered(section))
+        assert verdict.outcome == "failed"
+        assert verdict.context[1].startswith("not compared with the reference packers")
+
+
+class TestIsolation:
+    def test_its_checks(self):
+        assert isolation.checks(terms()) == []
+        both = SimpleNamespace(attention=["sdpa", "flash_attention_2"])
+        checks = isolation.checks(terms(isolation=both))
+        assert names(checks) == [*isolation.QUESTIONS, *isolation.QUESTIONS, "dispatch"]
+        assert [check.part for check in checks] == ["sdpa"] * 5 + ["flash_attention_2"] * 6
+        assert {(check.key, check.needs) for check in checks} == {(("isolation", "attention"), "probes")}
+
+    def asked(self, name="logits", required=(), **given):
+        told = {"measured": None, "limit": 0.1, **given}
+        result = ProbeResult(name, "sdpa", **told) if given else None
+        answers = {name: result} if result else {}
+        settings = SimpleNamespace(required=frozenset(required))
+        return isolation.ask(name, "sdpa", SimpleNamespace(probes=lambda _: answers, settings=settings))
+
+    def test_a_question_that_need_not_be_asked(self):
+        assert self.asked().outcome == "skipped"
+
+    def test_isolated(self):
+        verdict = self.asked(outcome="isolated", message="equal", measured=0.0, limit=0.1)
+        assert [verdict.outcome, verdict.headline] == ["passed", "logits sdpa: equal"]
+        assert [verdict.measured, verdict.limit, verdict.unit] == [0.0, 0.1, "number"]
+
+    def test_what_cannot_be_asked_here(self):
+        verdict = self.asked(outcome="unknown", message="no kernel")
+        assert [verdict.outcome, verdict.headline] == ["skipped", "logits sdpa: no kernel"]
+        assert self.asked(outcome="unknown", message="no kernel", required=["sdpa"]).outcome == "failed"
+
+    @pytest.mark.parametrize(("count", "shown", "more"), [(2, 2, 0), (5, 5, 0), (7, 5, 2)])
+    def test_leaks(self, count, shown, more):
+        witnesses = tuple(Witness(f"sample {at}", 0.0, 1.5, position=at, note="n") for at in range(count))
+        verdict = self.asked(
+            outcome="leaks", message="they see", measured=1.5, limit=0.1, witnesses=witnesses
+        )
+        assert [verdict.outcome, verdict.headline] == ["failed", "logits sdpa: leaks, by 1.5"]
+        assert [len(verdict.witnesses), verdict.more] == [shown, more]
+        assert verdict.witnesses[1] == {
+            "where": "sample 1",
+            "position": 1,
+            "expected": 0.0,
+            "found": 1.5,
+            "note": "n",
+        }
+        assert verdict.context == ("they see",)
+        assert verdict.advice.startswith("pass position_ids without")
+
+    def test_the_contracts_own_call_comes_first(self):
+        table = ({"call": "a", "mask": ""}, {"call": "b", "contract": "yes"}, {"call": "c"})
+        verdict = self.asked("call_matrix", outcome="wrong", message="m", table=table)
+        assert verdict.headline == "call_matrix sdpa: wrong"
+        assert verdict.witnesses == ({"call": "b", "contract": "yes"}, {"call": "a"}, {"call": "c"})
+        assert verdict.more == 0
+        assert verdict.advice.startswith("isolated, but not what")
+
+
+def test_without_the_section_gpu_has_no_checks():
+    assert gpu.checks(terms()) == []
