@@ -107,6 +107,7 @@ class TestScratch:
             ([0, 1, 0, 0, 1], [0, 2], False),
             # As many steps by 1 as there should be.
             ([0, 1, -1, 0, 1], [0, 3], False),
+            ([0, -1, 0, 1], [0, 2], False),
             ([0, 1, 0, 1, -1, 0, 1], [0, 2, 5], False),
             ([0, 1, -1, 0, 0, 1], [0, 3, 4], False),
         ],
@@ -181,6 +182,8 @@ class TestProver:
             ([[0, 5], [3, 1]], 0, None, True),
             ([[0, 5], [3, 1]], 5, 6, True),
             ([[0, 5], [3, 1]], 6, 6, False),
+            ([[0, 5], [3, 1]], 7, 6, False),
+            ([[0, 6], [3, 1]], 0, 5, False),
             ([[0, 5], [3, 1]], 0, 5, False),
             ([[0, 1], [5, 1]], 0, 5, False),
             ([[0, 1], [1, 5]], 0, 5, False),
@@ -388,6 +391,18 @@ class TestProofs:
         batch = flat(labels=[[4, 5, -100, 2, 3]])
         assert failing(batch, sample=[1, 0], normalizers=[3]) == []
         assert failing(batch, sample=[1, 0], normalizers=[4]) == ["divisors"]
+
+    def test_hundreds_of_tokens(self):
+        ids = np.arange(1, 301)
+        batch = {
+            "input_ids": np.append(ids, 0)[None],
+            "labels": np.concatenate([[-100], ids[1:], [-100]])[None],
+            "position_ids": np.append(np.arange(300), 0)[None],
+            "attention_mask": np.append(np.ones(300, np.int64), 0)[None],
+        }
+        case = Case([{"input_ids": ids, "labels": ids}], 301)
+        assert failing(batch, sample=[0], case=case, normalizers=[299]) == []
+        assert failing(batch, sample=[0], case=case, normalizers=[300]) == ["divisors"]
 
     @pytest.mark.parametrize(
         ("sizes", "stride", "holds"),
