@@ -52,6 +52,7 @@ def test_rows_of_their_own():
     [
         {"fragments": 1},
         {"packed": (0, 0, 1, -1)},  # one that started nowhere
+        {"packed": (0, 0, -1, -1)},  # as many numbers as rows, one of them for nowhere
         {"packed": (0, 0, 0, 0)},  # two packed rows flattened into one
         {"rows": 1},  # fewer packed rows than rows of batches
     ],
