@@ -87,10 +87,11 @@ def test_rows_are_padded_with(pad, eos, expected):
     assert batch["input_ids"][0, 3:].tolist() == [expected] * 5
 
 
-@pytest.mark.parametrize(("packer", "shape"), [("none", (2, 5)), ("ffd", (1, 8))])
+@pytest.mark.parametrize(("packer", "shape"), [("none", (2, 5)), ("ffd", (1, 8)), ("zigzag", (1, 8))])
 def test_a_batch_of_samples_put_together(packer, shape):
     samples = [CASE.rows[0], CASE.rows[3]]
-    batch = piped(packer=packer, collator="padded").make_batch(
+    known = Extensions(packers={"zigzag": list})
+    batch = piped(packer=packer, collator="padded", extensions=known).make_batch(
         [{name: np.array(ids) for name, ids in sample.items()} for sample in samples]
     )
     assert batch["input_ids"].shape == shape
@@ -146,6 +147,17 @@ def test_what_fails_is_named():
         piped(packer="mine", collator="padded", extensions=broken).audit(CASE.samples)
     with pytest.raises(LongctxError, match=r"^collator yours gave a list, expected a mapping"):
         fed(piped(packer="none", collator="yours", extensions=Extensions(collators={"yours": list})))
+
+    yours = piped(packer="none", collator="yours", extensions=broken)
+    with pytest.raises(LongctxError, match=r"^collator yours raised KeyError"):
+        yours.make_batch([{"input_ids": np.array([1]), "labels": np.array([1])}])
+
+
+def test_a_sample_of_one_token_is_a_sample():
+    one = SimpleNamespace(length=np.array([1, 0, 0, 0]))
+    pipeline = piped(one, packer="none", collator="padded")
+    assert pipeline.expected.fed.tolist() == [True, False, False, False]
+    assert fed(pipeline) == [[1]]
 
 
 def test_a_trainer_is_asked_for_what_it_should_deliver():
