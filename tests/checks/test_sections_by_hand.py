@@ -13,6 +13,7 @@ from pytest_longctx.contract import PackingLimits
 from pytest_longctx.contract.stages import PackingSection
 from pytest_longctx.isolation import ProbeResult
 from pytest_longctx.packing.comparison import BEST_FIT, FIRST_FIT, Comparison
+from pytest_longctx.verdict import Verdict
 from pytest_longctx.witness import Witness
 
 
@@ -78,6 +79,7 @@ class TestDataset:
         assert names(dataset.checks(terms())) == [
             *("rows", "roles", "tool_arguments", "content_survives", "control_tokens", "arrow_round_trip")
         ]
+        assert names(dataset.checks(terms("alpaca"))) == names(dataset.checks(terms()))
         assert names(dataset.checks(terms("lengths"))) == ["rows"]
 
     def rows(self, rows, **rejected):
@@ -132,16 +134,22 @@ class TestTokenizer:
         assert checks[0].key == ("tokenizer",)
         assert tokenizer.checks(terms(fingerprint="ab"))[0].key == ("tokenizer", "fingerprint")
         assert tokenizer.checks(terms("lengths")) == []
+        assert names(tokenizer.checks(terms("alpaca"))) == names(checks)
         without = terms()
         without.tokenizer = None
         assert tokenizer.checks(without) == []
 
     @pytest.mark.parametrize(("wanted", "outcome"), [(None, "passed"), ("ab", "passed"), ("cd", "failed")])
     def test_the_fingerprint(self, wanted, outcome):
-        mine = SimpleNamespace(fingerprint="ab")
+        mine = SimpleNamespace(fingerprint="".join(["a", "b"]))
         verdict = tokenizer.pinned(SimpleNamespace(contract=terms(fingerprint=wanted), tokenizer=mine))
         assert verdict.outcome == outcome
         assert verdict.context == (("expected cd", "found    ab") if outcome == "failed" else ())
+
+    def test_a_fingerprint_that_comes_first_in_the_alphabet(self):
+        mine = SimpleNamespace(fingerprint="ab")
+        verdict = tokenizer.pinned(SimpleNamespace(contract=terms(fingerprint="aa"), tokenizer=mine))
+        assert verdict.outcome == "failed"
 
 
 def delivered(section=None, comparison=None, window=8, **counted):
@@ -166,12 +174,25 @@ class TestPacking:
         every.remove("effective_window")
         assert names(self.checks()) == every
         assert names(self.checks(trainer="transformers")) == every
+        assert "effective_window" in names(self.checks(trainer="mine"))
+        assert "effective_window" in names(self.checks(trainer="zmine"))
         assert packing.checks(SimpleNamespace(packing=None)) == []
 
     def test_where_they_are_asked_for(self):
         assert {check.key for check in self.checks()} == {("packing",)}
         (only,) = self.checks(invariants=["capacity"])
         assert [only.name, only.key, only.needs] == ["capacity", ("packing", "invariants"), "audit"]
+
+    def test_each_invariant_is_judged_by_its_own(self):
+        witnesses = {name: [Witness(name)] for name in packing.INVARIANTS}
+        counts = Counter(dict.fromkeys(packing.INVARIANTS, 1))
+        evidence = delivered(window=7, counts=counts, witnesses=witnesses)
+        for check in self.checks(trainer="trl_sft"):
+            verdict = check.judge(evidence)
+            told = "mine has 7, the contract 8" if check.name == "effective_window" else None
+            what, advice = packing.INVARIANTS[check.name]
+            assert verdict.headline == f"{check.name}: {told or f'1 × {what}'}"
+            assert verdict.advice == advice
 
     def test_limits_follow(self):
         found = self.checks(
@@ -256,10 +277,33 @@ class TestPacking:
         assert len(verdict.headline) < 80
         assert verdict.headline.endswith("; optimal")
 
+    def test_what_is_said_stands_in_the_headline_as_far_as_it_fits(self):
+        section = SimpleNamespace(limits=PackingLimits(min_utilization=0.8), warn=PackingLimits())
+        known = Comparison(3, 3, 3, (FIRST_FIT,), True)
+        headline = packing.limit("min_utilization", delivered(section, known)).headline
+        assert headline == "min_utilization 83.33 %; this packer is exactly first-fit decreasing; optimal"
+        warned = SimpleNamespace(limits=section.limits, warn=PackingLimits(min_utilization=0.9))
+        headline = packing.limit("min_utilization", delivered(warned, known)).headline
+        assert headline == "min_utilization 83.33 % < 90 %  (3 rows)"
+
+    @pytest.mark.parametrize(("size", "fits"), [(7, True), (8, False)])
+    def test_a_headline_has_79_columns(self, size, fits):
+        told = packing._told(Verdict("passed", "h" * 70), ("first", "x" * size, "y: more"))
+        assert told.headline == "h" * 70 + ("; " + "x" * size if fits else "; y")
+        assert told.context == ("first", "x" * size, "y: more")
+
     def test_padding_says_nothing_of_the_packer(self):
         section = SimpleNamespace(limits=PackingLimits(max_padding_ratio=0.1), warn=PackingLimits())
         verdict = packing.limit("max_padding_ratio", delivered(section))
         assert [verdict.outcome, len(verdict.context)] == ["failed", 1]
+        assert packing.limit("max_padding_ratio", delivered(section, width_tokens=50)).measured == 0.6
+
+    def test_samples_of_one_token_need_room(self):
+        section = SimpleNamespace(limits=PackingLimits(max_rows_over_optimal=9), warn=PackingLimits())
+        evidence = delivered(section, rows=9)
+        assert packing.limit("max_rows_over_optimal", evidence).measured == 6
+        evidence.pipeline.expected.lengths = np.array([8, 1, 0])
+        assert packing.limit("max_rows_over_optimal", evidence).measured == 7
 
     def test_a_packer_that_cannot_be_compared(self):
         section = SimpleNamespace(limits=PackingLimits(min_utilization=0.9), warn=PackingLimits())
@@ -316,10 +360,10 @@ class TestIsolation:
         assert verdict.advice.startswith("pass position_ids without")
 
     def test_the_contracts_own_call_comes_first(self):
-        table = ({"call": "a", "mask": ""}, {"call": "b", "contract": "yes"}, {"call": "c"})
+        table = ({"call": "a", "mask": ""}, {"call": "b", "contract": "yes"}, {"call": 3})
         verdict = self.asked("call_matrix", outcome="wrong", message="m", table=table)
         assert verdict.headline == "call_matrix sdpa: wrong"
-        assert verdict.witnesses == ({"call": "b", "contract": "yes"}, {"call": "a"}, {"call": "c"})
+        assert verdict.witnesses == ({"call": "b", "contract": "yes"}, {"call": "a"}, {"call": 3})
         assert verdict.more == 0
         assert verdict.advice.startswith("isolated, but not what")
 

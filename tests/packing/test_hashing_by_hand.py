@@ -58,3 +58,15 @@ def test_without_order_only_the_numbers_count(size):
     bags = list(combinations_with_replacement(range(30), size))
     assert len({told(bag) for bag in bags}) == len(bags)  # also where their sums are equal
     assert all(told(bag) == told(bag[::-1]) for bag in bags)
+
+
+def test_without_order_the_place_does_not_count():
+    ids, starts, ends = (
+        np.array([7, 8, 9, 1, 9, 8, 7, 8]),
+        np.array([0, 4, 1, 5, 3]),
+        np.array([3, 7, 3, 7, 3]),
+    )
+    first, again, two, others, none = unordered_hashes(ids, starts, ends).tolist()
+    assert first == again
+    assert len({first, two, others, none}) == 4
+    assert none == 0
