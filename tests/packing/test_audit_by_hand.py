@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing.audit import Delivery, audit, grouped
+from pytest_longctx.packing import block
+from pytest_longctx.packing.audit import Delivery, _has_target, audit, grouped
 from pytest_longctx.packing.batch import PackedRow
 from pytest_longctx.packing.collators import padded
 from pytest_longctx.packing.proof import Prover
@@ -39,11 +40,13 @@ def packed(row):
 FIRST, SECOND, THIRD = row_of(1, 0), row_of(2), row_of(3)
 
 
-@pytest.fixture(params=["proven", "looked at"])
+@pytest.fixture(params=["proven together", "proven one by one", "looked at"])
 def judged(request, monkeypatch):
     """A function: the audit of some deliveries."""
     if request.param == "looked at":
         monkeypatch.setattr(Prover, "able", False)
+    if request.param == "proven one by one":
+        monkeypatch.setattr(block, "LARGE", 0)
     return lambda *deliveries, case=CASE: audit(deliveries, case.samples, case.expected, "mine")
 
 
@@ -88,6 +91,13 @@ def test_rows_alone_and_then_batches_alone(judged):
     assert found.packed_row.tolist() == [0, 0, 1, 2]
 
 
+def test_rows_are_numbered_over_batches_of_several_kinds(judged):
+    found = judged(alone(THIRD, collate=flat), alone(SECOND), alone(FIRST))
+    assert found.packed_row.tolist() == [2, 2, 1, 0]
+    other = judged(alone(THIRD), alone(SECOND, FIRST))
+    assert other.packed_row.tolist() == [2, 2, 1, 0]
+
+
 def test_the_example_is_the_first_batch_that_packs_several(judged):
     found = judged(both(SECOND), both(THIRD), both(FIRST))
     assert found.example.first_row == 2
@@ -106,6 +116,13 @@ def test_rows_beyond_the_capacity(judged):
     assert [witness.id, witness.expected, witness.found, witness.row] == ["row 0", 7, 8, 0]
     exact = Case(ROWS, capacity=8, batch_size=2)
     assert +judged(alone(FIRST, SECOND), alone(THIRD), case=exact).counts == {}
+
+
+def test_a_later_row_beyond_the_capacity_is_named(judged):
+    case = Case(ROWS, capacity=7, batch_size=2)
+    for deliver in (alone, both):
+        found = judged(deliver(THIRD), deliver(SECOND, FIRST), case=case)
+        assert [(w.id, w.found) for w in found.witnesses["capacity"]] == [("row 2", 8)]
 
 
 @pytest.mark.parametrize(("capacity", "beyond"), [(5, 1), (6, 0)])
@@ -148,7 +165,79 @@ def test_a_row_without_a_target(judged):
         case=case,
     )
     assert [seen.counts["supervision_per_row"], seen.idle_tokens] == [1, 3]
-    assert seen.witnesses["supervision_per_row"][0].note == "sample 4"
+    witness = seen.witnesses["supervision_per_row"][0]
+    assert [witness.id, witness.expected, witness.found, witness.note] == [
+        "row 3",
+        "≥ 1 target",
+        0,
+        "sample 4",
+    ]
+
+
+def test_rows_without_a_target_are_counted_each(judged):
+    case = Case([sample(3, 0, 10), sample(2, 0, 20), sample(1, 2, 30)], capacity=8)
+    rows = [row_of(0, 1, rows=case.rows), row_of(2, rows=case.rows)]
+    apart = judged(Delivery([packed(row) for row in rows], None), alone(rows[0]), alone(rows[1]), case=case)
+    assert [apart.counts["supervision_per_row"], apart.idle_tokens] == [1, 5]
+    assert apart.witnesses["supervision_per_row"][0].note == "sample 0, sample 1"
+    single = [row_of(member, rows=case.rows) for member in range(3)]
+    seen = judged(*map(alone, single), case=case)
+    assert [seen.counts["supervision_per_row"], seen.idle_tokens] == [2, 5]
+
+
+def test_a_row_whose_packer_tells_no_lengths(judged):
+    case = Case([sample(3, 0, 10), sample(1, 2, 30)], capacity=8)
+    rows = [row_of(0, rows=case.rows), row_of(1, rows=case.rows)]
+    bare = [PackedRow(row["input_ids"], row["labels"], None) for row in rows]
+    found = judged(Delivery(bare, None), alone(rows[0]), alone(rows[1]), case=case)
+    assert found.witnesses["supervision_per_row"][0].note == "sample 0"
+
+
+def test_labels_that_are_lost_behind_the_packer(judged):
+    """The rows that were packed have targets, and their batch has none."""
+    batch = {**padded([SECOND]), "labels": np.full((1, 4), -100)}
+    rows = [packed(row) for row in (FIRST, SECOND, THIRD)]
+    found = judged(Delivery(rows, None), alone(FIRST), Delivery(None, batch), alone(THIRD))
+    assert found.counts["supervision_per_row"] == 1
+    assert [found.targets, found.expected_targets, found.counts["target_count"]] == [5, 8, 1]
+    assert [(w.expected, w.found, w.row) for w in found.witnesses["target_count"]] == [(3, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "found"),
+    [
+        ([-100, -100, 5], True),
+        ([-100, 5, -100], True),
+        ([-100, 0, -100], True),
+        ([5, -100, -100], False),
+        ([-100, -100, -100], False),
+        ([-100, 5], True),
+        ([5, -100], False),
+        ([5], False),
+        ([], False),
+    ],
+)
+def test_whether_a_row_trains_anything(labels, found):
+    assert _has_target(np.array(labels)) is found
+
+
+def test_the_first_label_of_a_sample_is_no_target(judged):
+    case = Case([{"input_ids": [start, start + 1, 7], "labels": [start, start + 1, 7]} for start in (10, 20)])
+    found = judged(both(row_of(0, 1, rows=case.rows)), case=case)
+    assert +found.counts == {}
+    assert [found.targets, found.expected_targets] == [4, 4]
+
+
+def test_tokens_of_a_sample_in_another_order():
+    """What a shuffled sample should train is what it has behind its first token."""
+    rows = [sample(1, 2, 10), {"input_ids": [20, 21, 22, 23, 24], "labels": [20, 21, -100, 23, 24]}]
+    case = Case(rows, capacity=8)
+    mixed = {name: np.array(column)[[0, 2, 1, 3, 4]] for name, column in rows[1].items()}
+    row = {name: np.concatenate([rows[0][name], mixed[name]]) for name in ("input_ids", "labels")}
+    row["seq_lengths"] = [3, 5]
+    found = audit([both(row)], case.samples, case.expected, "mine")
+    assert found.counts["token_order"] == 1
+    assert [found.targets, found.expected_targets] == [2 + 3, 2 + 3]
 
 
 def test_the_first_token_of_a_row_is_no_target(judged):
@@ -159,12 +248,13 @@ def test_the_first_token_of_a_row_is_no_target(judged):
     assert [found.counts["supervision_per_row"], found.idle_tokens] == [1, 1]
 
 
-def test_pieces_that_do_not_start_their_sample():
+@pytest.mark.parametrize("cut", [1, 6])
+def test_pieces_that_do_not_start_their_sample(cut):
     """A long sample cut in two rows: its second piece is a fragment, and starts in no row."""
     whole = sample(2, 8, 10)
-    case = Case([whole, sample(1, 2, 30)], capacity=6)
-    head = {name: np.array(column[:6]) for name, column in whole.items()}
-    rest = {name: np.array([*column[6:]]) for name, column in whole.items()}
+    case = Case([whole, sample(1, 2, 30)], capacity=9)
+    head = {name: np.array(column[:cut]) for name, column in whole.items()}
+    rest = {name: np.array([*column[cut:]]) for name, column in whole.items()}
     rows = [{**part, "seq_lengths": [len(part["input_ids"])]} for part in (head, rest)]
     last = row_of(1, rows=case.rows)
     found = audit([both(row) for row in (*rows, last)], case.samples, case.expected, "mine")
