@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_longctx.contract.sources import SupervisionSection, looks_like_hub_id
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -93,3 +95,36 @@ UNPINNED = (
 )
 def test_paths_that_are_not(problems, tokenizer, dataset, problem):
     assert problems(sources(tokenizer, dataset)) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("org/name", True),
+        ("gpt2", True),
+        ("o/" + "n" * 198, True),
+        ("o/" + "n" * 199, False),
+        ("o/n", True),
+        ("org/name.jsonl", False),
+        ("org/name.JSONL", False),
+        ("org/name.jsonl.v2", True),
+        ("a/b/c", False),
+        ("../name", False),
+        ("", False),
+    ],
+)
+def test_what_looks_like_a_hub_id(path, found):
+    assert looks_like_hub_id(path) is found
+
+
+def test_limits_of_rows_are_zero_unless_they_are_set(load):
+    limits = load(sources("tok", "a.jsonl")).dataset.limits
+    assert [limits.content_survives, limits.control_tokens, limits.arrow_round_trip] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("turns", ["all", "last", "completion"])
+def test_a_marker_goes_with_turns_that_mask(turns):
+    assert SupervisionSection(turns=turns, marker="<a>").marker == "<a>"
+    assert SupervisionSection(turns="every_token").marker is None
+    with pytest.raises(ValueError, match="contradicts turns: every_token"):
+        SupervisionSection(turns="every_token", marker="<a>")
