@@ -64,10 +64,11 @@ def extend_arguments(config: pytest.Config, args: list[str]) -> None:
 
 def _default_paths(config: pytest.Config) -> list[str]:
     """What pytest collects where nothing is named: testpaths, if this is rootdir, else the current folder."""
-    here, patterns = config.invocation_params.dir, config.getini("testpaths")
+    here = config.invocation_params.dir
+    patterns = config.getini("testpaths") if here == config.rootpath else ()
     # By the same function as pytest's own.
     found = [path for pattern in patterns for path in sorted(iglob(pattern, recursive=True))]  # noqa: PTH207
-    return found if found and here == config.rootpath else [str(here)]
+    return found or [str(here)]
 
 
 def _is_walked(config: pytest.Config, path: str, folders: Iterable[str]) -> bool:

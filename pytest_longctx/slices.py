@@ -33,7 +33,7 @@ class SliceEvidence(Evidence):
     def measured(self) -> Measured:
         """The pass over all rows, with this slice's samples."""
         measured = self.whole.measured
-        chosen = np.flatnonzero(measured.ledger.slices.groups().get(self.value, False))
+        chosen = np.flatnonzero(measured.ledger.slices.where(self.value))
         return replace(measured, ledger=measured.ledger.select(chosen), samples=None)
 
 

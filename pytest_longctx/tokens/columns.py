@@ -71,12 +71,22 @@ class Repeated(Sequence[str]):
         values, codes = list(self._numbers), self._codes[place]
         return values[codes] if isinstance(codes, int) else [values[code] for code in codes]
 
+    def where(self, text: str) -> NDArray[np.bool_]:
+        """bool[n], true where this text stands."""
+        places: NDArray[np.bool_] = self._array() == self._numbers.get(text, -1)
+        return places
+
     def groups(self) -> dict[str, NDArray[np.bool_]]:
-        """bool[n] per value that occurs, true where it stands; in the order of the values."""
-        codes = np.frombuffer(self._codes, dtype=np.int32) if self._codes else np.empty(0, dtype=np.int32)
-        found = {value: codes == number for value, number in sorted(self._numbers.items())}
-        return {value: places for value, places in found.items() if places.any()}
+        """Where each text stands that occurs, in the order of the texts."""
+        found = {text: self.where(text) for text in sorted(self._numbers)}
+        return {text: places for text, places in found.items() if places.any()}
 
     def select(self, index: NDArray[np.int64]) -> Repeated:
         """The texts at some places, in their order."""
-        return Repeated(self[place] for place in index.tolist())
+        chosen = Repeated()
+        chosen._numbers = dict(self._numbers)
+        chosen._codes.frombytes(self._array()[index].tobytes())
+        return chosen
+
+    def _array(self) -> NDArray[np.int32]:
+        return np.frombuffer(self._codes, dtype=np.int32) if self._codes else np.empty(0, dtype=np.int32)

@@ -139,34 +139,33 @@ class TextEncoder:
         """Each text whose tokens' bytes are its own, and None for any other."""
         rows = [encoding.ids for encoding in batch]
         counts = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(counts.sum()))
+        edges = np.append(0, np.cumsum(counts))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(edges[-1]))
         told = self._table.text(ids)
-        spans, stops = self._spans(ids, counts, told)
-        tokens = pairwise([0, *np.cumsum(counts).tolist()])
+        spans, stops = self._spans(ids, edges, told)
         joined = told.tobytes()
+        parts = zip(texts, pairwise(edges.tolist()), pairwise(stops.tolist()), strict=True)
         return [
             self._encoded(ids[first:last], spans[first:last]) if joined[start:stop] == text.encode() else None
-            for text, (first, last), (start, stop) in zip(texts, tokens, pairwise([0, *stops]), strict=True)
+            for text, (first, last), (start, stop) in parts
         ]
 
     def _spans(
-        self, ids: NDArray[np.int32], counts: NDArray[np.int64], told: NDArray[np.uint8]
-    ) -> tuple[NDArray[np.int32], list[int]]:
+        self, ids: NDArray[np.int32], edges: NDArray[np.int64], told: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """int32[T, 2], the characters of its row that hold each token's first and last byte; a column is
-        contiguous. And per row, where its bytes end among all.
+        contiguous. And int64[n+1], where each row starts and ends among the bytes.
 
-        counts: tokens of each row. told: the bytes of all tokens.
+        edges: int64[n+1], where each row starts and ends among the tokens. told: the bytes of all tokens.
         """
-        sizes = self._table.sizes[ids]
-        ends = np.append(0, np.cumsum(sizes, dtype=np.int64))
-        stops = ends[np.cumsum(counts)]
+        ends = np.append(0, np.cumsum(self._table.sizes[ids], dtype=np.int64))
         # Characters that begin at a byte or before it.
         characters = np.append(0, np.cumsum((told & 0xC0) != 0x80, dtype=np.int32))
-        before = np.repeat(characters[ends[np.cumsum(counts) - counts]], counts)
+        before = np.repeat(characters[ends[edges[:-1]]], np.diff(edges))
         spans = np.empty((2, len(ids)), dtype=np.int32)
         np.subtract(characters[ends[:-1] + 1] - 1, before, out=spans[0])
         np.subtract(characters[ends[1:]], before, out=spans[1])
-        return spans.T, stops.tolist()
+        return spans.T, ends[edges]
 
     def _encoded(self, ids: NDArray[np.int32], spans: NDArray[np.int32]) -> Encoded:
         """The tokens of one text, its spaces left aside where the tokenizer does so."""

@@ -25,6 +25,8 @@ def test_a_column_is_a_list_of_its_texts(column, texts, data):
     chosen = found.select(np.array(places, dtype=np.int64))
     assert list(chosen) == [texts[place] for place in places]
     assert isinstance(chosen, column)
+    chosen.append("new")
+    assert [list(chosen)[-1], list(found)] == ["new", texts]
 
 
 @pytest.mark.parametrize("column", [Texts, Repeated])
@@ -43,5 +45,8 @@ def test_places_by_value():
         "web": [True, False, True],
     }
     assert list(found.groups()) == ["book", "web"]
+    assert found.where("book").tolist() == [False, True, False]
+    assert found.where("radio").tolist() == [False] * 3
+    assert Repeated().where("web").tolist() == []
     assert list(found.select(np.array([0, 2])).groups()) == ["web"]
     assert Repeated().groups() == {}
