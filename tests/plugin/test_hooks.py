@@ -108,3 +108,43 @@ def test_a_registered_collator(pytester, project):
     assert result.ret == 1
     result.stdout.fnmatch_lines(["FAILED contracts/sft.yaml::packing::position_ids*"])
     result.stdout.no_fnmatch_line("FAILED contracts/sft.yaml::packing::sample_conservation*")
+
+
+TRAINER = """
+from types import SimpleNamespace
+from pytest_longctx.packing.audit import Delivery
+from pytest_longctx.packing.packers import joined
+from pytest_longctx.packing.reference import first_fit_decreasing
+
+class Loop:
+    maker = "trainer mine"
+
+    def __init__(self, request):
+        self.request = request
+
+    def deliver(self):
+        planned, samples = self.request.planned, self.request.samples
+        offsets, order = first_fit_decreasing(planned, {limit}).rows()
+        for start, end in zip(offsets[:-1], offsets[1:]):
+            tokens = [samples[at] for at in order[start:end]]
+            chosen = [{{"input_ids": each.ids, "labels": each.labels}} for each in tokens]
+            yield Delivery(None, self.request.collate([joined(chosen, range(len(chosen)))]))
+
+    def window(self):
+        return 64
+
+    make_batch = None
+
+def pytest_longctx_trainers():
+    return {{"mine": Loop}}
+"""
+
+
+@pytest.mark.parametrize("collator", ["padded", "block_mask"])
+@pytest.mark.parametrize(("limit", "failed"), [(64, []), (128, ["packing::capacity"])])
+def test_a_registered_trainer_that_packs_by_another_limit(pytester, project, collator, limit, failed):
+    project(packing={"trainer": "mine", "collator": collator})
+    pytester.makeconftest(TRAINER.format(limit=limit))
+    result = pytester.runpytest(CONTRACT, "-k", "packing", "-rf")
+    lines = [line.split(" - ")[0] for line in result.outlines if line.startswith("FAILED ")]
+    assert lines == [f"FAILED contracts/sft.yaml::{check}" for check in failed]
