@@ -43,6 +43,14 @@ def test_offsets_cover_characters_of_all_kinds(text):
     assert findings_of(chat(text, text)) == set()
 
 
+@pytest.mark.parametrize("nothing", ["", "  \n\t"])
+def test_an_answer_of_white_space_is_a_turn_that_trains_nothing(nothing):
+    conversation = chat("hi", nothing, "so", "yes")
+    assert findings_of(conversation) == {"supervision::turns"}
+    witness = witness_of("supervision::turns", conversation)
+    assert witness.note == "answer tokens per assistant turn [0, 3]; the policy trains turns [0, 1]"
+
+
 def test_counts_of_turns():
     sample = sample_of(chat("hi", "yo", "so", "yes"), turns="last")
     witness = seen(sample, turns="all").witnesses["supervision::turns"][0]
