@@ -39,6 +39,28 @@ def contract_nodeid(path: Path, rootpath: Path) -> str | None:
         return path.as_posix()
 
 
+class BrokenContract(pytest.File):
+    """A contract that cannot be judged: its problems in place of its checks."""
+
+    problems: str
+
+    @classmethod
+    def of(cls, parent: pytest.Collector, path: Path, problems: str) -> BrokenContract:
+        """The node of a contract with such problems."""
+        nodeid = contract_nodeid(path, parent.config.rootpath)
+        node: BrokenContract = cls.from_parent(parent, path=path, nodeid=nodeid)
+        node.problems = problems
+        return node
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """No check.
+
+        Raises:
+            CollectError: always, with the problems.
+        """
+        raise self.CollectError(self.problems)
+
+
 class ContractFile(pytest.Module):
     """A contract as a module without Python code, so that every fixture scope works."""
 

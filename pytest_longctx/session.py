@@ -151,7 +151,8 @@ def _unknown_checks(config: pytest.Config, contract: Contract) -> Iterable[Probl
 
 def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """The node of a registered contract, or of a contract that the command line names."""
-    from pytest_longctx.nodes import ContractFile
+    from pytest_longctx.evidence import Evidence
+    from pytest_longctx.nodes import BrokenContract, ContractFile
     from pytest_longctx.plugin import CONTRACTS
 
     config = parent.config
@@ -159,18 +160,16 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
     contract = contracts.by_path.get(os.path.abspath(path)) if contracts else None  # noqa: PTH100
     if contracts is not None and contract is not None:
         contracts.collected.add(str(contract.path))
-    if contract is None:
-        if not _is_named(config, path) or not _is_contract(path):
-            return None
-        try:
-            contract = _read(config, str(path))
-        except ContractError as error:
-            raise pytest.UsageError(str(error)) from None
-    from pytest_longctx.evidence import Evidence
-
-    return ContractFile.of(
-        parent, path, contract, Evidence(contract, _extensions(config), settings_of(config))
-    )
+    elif not _is_named(config, path) or not _is_contract(path):
+        return None
+    try:
+        contract = contract or _read(config, str(path))
+        evidence = Evidence(contract, _extensions(config), settings_of(config))
+    except ContractError as error:
+        return BrokenContract.of(parent, path, "\n".join(map(_on_one_line, error.problems)))
+    except pytest.UsageError as error:  # of an option, or of what conftest.py registers
+        return BrokenContract.of(parent, path, str(error))
+    return ContractFile.of(parent, path, contract, evidence)
 
 
 def refuse_uncollected(config: pytest.Config) -> None:

@@ -226,3 +226,45 @@ def test_a_hook_that_takes_a_shipped_name(pytester, project):
     assert "the packer 'ffd' ships with pytest-longctx; register yours under another name" in (
         result.stdout.str() + result.stderr.str()
     )
+
+
+def collected(pytester, *args):
+    """What a run says that cannot judge a contract which is named as a path; no traceback."""
+    result = pytester.runpytest("contracts/sft.yaml", "-q", *args)
+    assert result.ret != 0
+    result.assert_outcomes(errors=1)
+    result.stdout.no_fnmatch_line("*.py:*")
+    result.stdout.no_fnmatch_line("*UsageError*")
+    lines = result.outlines
+    start = next(at for at, line in enumerate(lines) if "ERROR collecting contracts/sft.yaml" in line)
+    return lines[start + 1 : next(at for at, line in enumerate(lines) if "short test summary" in line)]
+
+
+@pytest.mark.parametrize("xdist", [(), ("-n2", "--dist=loadfile")])
+def test_a_broken_contract_that_is_named_as_a_path(pytester, project, xdist):
+    path = project(windows={"target_context_len": 64}, packing={"packer": "ffd", "batch_size": 0})
+    good = path.with_name("good.yaml")
+    good.write_text(project("other").read_text(encoding="utf-8"), encoding="utf-8")
+    told = collected(pytester, *xdist)
+    assert [line.partition(": ")[2] for line in told] == [
+        "packing.batch_size: found 0, expected at least 1",
+        "windows: unknown key, did you mean 'window'?",
+    ]
+    assert all(line.startswith("contracts/sft.yaml:") for line in told)
+    # What else is named is collected.
+    shown = pytester.runpytest("contracts/sft.yaml", "contracts/good.yaml", "--collect-only", "-q")
+    shown.stdout.fnmatch_lines(["contracts/good.yaml::packing::capacity"])
+
+
+def test_a_wrong_option_beside_a_contract_that_is_named_as_a_path(pytester, project):
+    project()
+    assert collected(pytester, "--longctx-jobs=some") == [
+        "--longctx-jobs: found 'some', expected auto or a number from 1 to 256"
+    ]
+
+
+def test_a_wrong_registration_beside_a_contract_that_is_named_as_a_path(pytester, project):
+    project()
+    pytester.makeconftest("def pytest_longctx_packers():\n    return {'ffd': list}\n")
+    (line,) = collected(pytester)
+    assert "ffd" in line
