@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 1 << 24  # characters or items that one step may make
 MAX_BITS = 1 << 14  # of a whole number
 _OPERATORS = frozenset({"*", "**", "%"})
+_SCALARS = frozenset({str, int, bool})
 _DICT_NAMES = frozenset(dir(dict))
 _WIDTH = re.compile(r"\d{6,}")
 
@@ -54,6 +55,7 @@ def bounded_renderer() -> Callable[..., Any]:
 @functools.lru_cache(maxsize=1)
 def _environment() -> Any:
     """The environment of a template of transformers, with its filters and globals, and with bounded steps."""
+    from jinja2.runtime import LoopContext
     from jinja2.sandbox import ImmutableSandboxedEnvironment
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
@@ -61,11 +63,16 @@ def _environment() -> Any:
         intercepted_binops = _OPERATORS
 
         def getattr(self, obj: Any, attribute: str) -> Any:
-            # What Jinja does for a message and its texts, without an error caught and a dozen questions each.
+            # What Jinja does for a message, its texts, loops and namespaces, without an error caught and a dozen
+            # questions each.
             if type(obj) is dict and attribute not in _DICT_NAMES:
                 return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
             if type(obj) is str and attribute in _SMALL_METHODS:
                 return getattr(obj, attribute)
+            if type(obj) in holders and not attribute.startswith("_"):
+                value = getattr(obj, attribute, None)
+                if type(value) in _SCALARS:
+                    return value
             return super().getattr(obj, attribute)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -82,6 +89,7 @@ def _environment() -> Any:
             return _bounded_method(bound, value.__self__, super().wrap_str_format(value) or value)
 
     environment = _compile_jinja_template("{# bounded #}").environment
+    holders = {LoopContext, environment.globals["namespace"]}
     # The same object, since the extension that follows generation blocks is bound to it.
     environment.__class__ = BoundedEnvironment
     environment.globals["lipsum"] = _bounded_lipsum(environment.globals["lipsum"])

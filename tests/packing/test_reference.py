@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
@@ -155,15 +155,34 @@ def test_best_fit_equals_the_naive_one_on_many_random_cases():
         )
 
 
-@pytest.mark.parametrize(
-    ("pack", "naive"), [(first_fit_decreasing, naive_first_fit), (best_fit_decreasing, naive_best_fit)]
-)
+ALL = [(first_fit_decreasing, naive_first_fit), (best_fit_decreasing, naive_best_fit)]
+
+
+@pytest.mark.parametrize(("pack", "naive"), ALL)
 @given(data=st.data())
 @settings(deadline=None, max_examples=150)
 def test_equals_the_naive_one_whatever_the_input(pack, naive, data):
     capacity = data.draw(st.integers(1, 40))
     lengths = data.draw(st.lists(st.integers(1, capacity), max_size=60))
     assert bin_members(pack(lengths, capacity)) == naive(lengths, capacity)
+
+
+@pytest.mark.parametrize(("pack", "naive"), ALL)
+def test_equals_the_naive_one_on_all_few_lengths(pack, naive):
+    for number in range(1, 6):
+        for lengths in combinations_with_replacement(range(1, 8), number):
+            packing = pack(lengths, 7)
+            assert bin_members(packing) == naive(lengths, 7)
+            assert packing.count == max(packing.bins) + 1
+
+
+@pytest.mark.parametrize(("pack", "naive"), ALL)
+@pytest.mark.parametrize("capacity", [10, 12])
+def test_equals_the_naive_one_on_all_counts_of_some_lengths(pack, naive, capacity):
+    """Each of the lengths up to 5 times: bins of one pattern, runs of bins, and parts of a run."""
+    for counts in product((0, 1, 2, 5), (0, 3), (0, 2, 5), (0, 2, 5), (0, 1)):
+        lengths = np.repeat([6, 4, 3, 2, 1], counts).tolist()
+        assert bin_members(pack(lengths, capacity)) == naive(lengths, capacity)
 
 
 @pytest.mark.parametrize(

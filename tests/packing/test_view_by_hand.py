@@ -111,6 +111,39 @@ def test_padding_in_front_belongs_to_nothing():
     assert found.covered.tolist() == [False, True, True]
 
 
+def view_of(ids, starts, ends, samples, offsets, edges=(0,), first_row=0):
+    """One row of a batch with these pieces, none of them in another order."""
+    batch = read_batch({"input_ids": ints(*ids)[None], "labels": np.full((1, len(ids)), -100)}, "mine")
+    columns = (ints(*column) for column in (starts, ends, samples, offsets))
+    pieces = Pieces(*columns, np.zeros(len(starts), np.bool_))
+    return View(batch, CASE.samples, pieces, [], ints(*edges), first_row)
+
+
+def test_places_between_padding():
+    """Padding in front of b, of three tokens of c from its second on, and around the last one of a."""
+    found = view_of([0, 20, 21, 0, 31, 32, 33, 0, 12, 0], (1, 4, 8), (3, 7, 9), (1, 2, 0), (0, 1, 2))
+    assert found.places.tolist() == [1, 2, 4, 5, 6, 8]
+    assert found.ordinals.tolist() == [0, 1, 0, 1, 2, 0]
+    assert found.sources.tolist() == [3, 4, 6, 7, 8, 2]
+    assert found.covered.tolist() == [False, True, True, False, True, True, True, False, True, False]
+    assert found.padded
+    names = [found.name(place) for place in range(10)]
+    assert names == ["(padding)", "b", "b", "(padding)", "c", "c", "c", "(padding)", "a", "(padding)"]
+    assert found.first_in_piece(ints(0, 1, 5)) == [0, 5]
+    assert found.first_in_piece(ints(1, 3, 4)) == [1, 3]
+
+
+def test_where_tokens_of_a_flattened_row_stand():
+    """Packed rows 3, 4 and 5 of 2, 5 and 4 tokens: the last token is padding, and nobody knows the others."""
+    starts, ends = (0, 1, 2, 3, 4, 6, 7, 9), (1, 2, 3, 4, 6, 7, 9, 10)
+    found = view_of(range(50, 61), starts, ends, [UNKNOWN] * 8, [0] * 8, (0, 2, 7), 3)
+    assert [found.place(flat) for flat in range(2)] == [(3, 0, 0), (3, 1, 1)]
+    places = [(4, 0, 0), (4, 1, 1), (4, 2, 2), (4, 2, 3), (4, 3, 4)]
+    assert [found.place(flat) for flat in range(2, 7)] == places
+    assert [found.place(flat) for flat in range(7, 11)] == [(5, 0, 0), (5, 0, 1), (5, 1, 2), (5, 1, 3)]
+    assert [found.name(flat) for flat in (9, 10)] == ["(unknown)", "(padding)"]
+
+
 def test_one_offence_a_segment(seen):
     assert seen.first_in_piece(ints(1, 2, 4, 5, 6)) == [1, 4, 5]
     assert seen.first_in_piece(ints(0, 3, 7)) == [0, 3, 7]
@@ -169,6 +202,9 @@ def test_what_no_segment_names():
     assert gaps((1, 3), (3, 9)) == [(0, 1), (9, 10)]
     assert gaps((0, 3), (7, 10)) == [(3, 5), (5, 7)]  # a gap over two rows is two
     assert gaps() == [(0, 5), (5, 10)]
+    assert gaps(shape=(3, 4)) == [(0, 4), (4, 8), (8, 12)]
+    assert gaps((0, 2), (9, 11), shape=(3, 4)) == [(2, 4), (4, 8), (8, 9), (11, 12)]
+    assert gaps((0, 5), (6, 7), shape=(4, 3)) == [(5, 6), (7, 9), (9, 12)]
 
 
 def test_unknown_segments_that_touch():
@@ -181,6 +217,9 @@ def test_unknown_segments_that_touch():
     assert regions((0, 2), (2, 4)) == [(0, 4)]
     assert regions((0, 2), (3, 4)) == [(0, 2), (3, 4)]
     assert regions((3, 5), (5, 7), (7, 8)) == [(3, 5), (5, 8)]  # not over the end of a row
+    assert regions((0, 5), (5, 6), (6, 10), (10, 11), (11, 15)) == [(0, 5), (5, 10), (10, 15)]
+    assert regions((0, 1), (1, 2), (2, 3), (3, 4), (5, 6)) == [(0, 4), (5, 6)]
+    assert regions((4, 8), (8, 9), (9, 10), (12, 16), width=4) == [(4, 8), (8, 10), (12, 16)]
 
 
 def test_padding_at_the_edges_of_rows():
@@ -199,6 +238,12 @@ def test_a_stretch_without_the_edges():
     assert module._trimmed(1, 2, edge) == (1, 2)
     assert module._trimmed(2, 5, edge) == (2, 3)
     assert module._trimmed(3, 5, edge) == (3, 5)
+    edge = np.array([True, True, True, True, False, True, False, False, False, True])
+    assert module._trimmed(3, 10, edge) == (4, 9)
+    assert module._trimmed(0, 10, edge) == (4, 9)
+    assert module._trimmed(5, 9, edge) == (6, 9)
+    assert module._trimmed(2, 5, edge) == (4, 5)
+    assert module._trimmed(6, 10, edge) == (6, 9)
 
 
 def viewer(pad_token_id=0):
