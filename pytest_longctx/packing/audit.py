@@ -15,7 +15,7 @@ from pytest_longctx.packing.block import Waiting, copied, fields_of
 from pytest_longctx.packing.conservation import Coverage, conservation
 from pytest_longctx.packing.invariants import PER_BATCH, index_range, supervision_per_row
 from pytest_longctx.packing.layout import layouts
-from pytest_longctx.packing.match import SampleIndex
+from pytest_longctx.packing.match import UNKNOWN, SampleIndex
 from pytest_longctx.packing.proof import Prover
 from pytest_longctx.packing.view import View, Viewer, list_names, row_edges
 from pytest_longctx.tokens.sample import IGNORED
@@ -154,7 +154,7 @@ class _Pass:
 
     def _place(self, view: View) -> None:
         """Note the row of each sample; keep a batch that shows how samples are packed."""
-        starts = view.pieces.known & (view.pieces.offset == 0)
+        starts = (view.pieces.sample != UNKNOWN) & (view.pieces.offset == 0)
         rows = view.first_row + np.searchsorted(view.edges, view.pieces.start[starts], side="right") - 1
         self.result.packed_row[view.pieces.sample[starts]] = rows
         shown = self.result.example
@@ -168,7 +168,8 @@ class _Pass:
         for number, row in enumerate(rows, result.rows):
             result.row_tokens += len(row.ids)
             result.row_lengths.append(len(row.ids))
-            self._capacity(number, len(row.ids), self.expected.capacity)
+            if len(row.ids) > self.expected.capacity:
+                self._too_long(number, len(row.ids), self.expected.capacity)
             if apart and not _has_target(row.labels):
                 self._idle(self._named(row, number), len(row.ids))
         result.rows += len(rows)
@@ -182,9 +183,8 @@ class _Pass:
         names = list_names(self.samples, self.index.look_up(row.ids, lengths))
         return Witness(f"row {number}", "≥ 1 target", 0, row=number, note=names)
 
-    def _capacity(self, number: int, tokens: int, capacity: int) -> None:
-        if tokens > capacity:
-            self.result.add("capacity", [Witness(f"row {number}", capacity, tokens, row=number)])
+    def _too_long(self, number: int, tokens: int, capacity: int) -> None:
+        self.result.add("capacity", [Witness(f"row {number}", capacity, tokens, row=number)])
 
     def _rows_of_batches(self, tokens: NDArray[np.int64], shapes: Sequence[int]) -> None:
         """Capacity and counts from batches' own rows, where packed rows cannot be seen.
@@ -196,7 +196,7 @@ class _Pass:
         limits = [capacity * (self.expected.batch_size if rows == 1 else 1) for rows in shapes]
         limit = np.repeat(limits, shapes)
         for place in np.flatnonzero(tokens > limit).tolist():
-            self._capacity(result.rows + place, int(tokens[place]), int(limit[place]))
+            self._too_long(result.rows + place, int(tokens[place]), int(limit[place]))
         result.rows += len(tokens)
         result.row_tokens += int(tokens.sum())
         result.row_lengths.extend(tokens.tolist())
@@ -250,8 +250,8 @@ def _targets(view: View) -> tuple[int, int]:
 
 
 def _has_target(labels: NDArray[np.int64]) -> bool:
-    """Whether a row trains anything; most rows end with a target."""
-    return len(labels) > 1 and bool(labels[-1] != IGNORED or (labels[1:] != IGNORED).any())
+    """Whether a row trains anything: its first label never enters the loss."""
+    return bool((labels[1:] != IGNORED).any())
 
 
 def grouped(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:

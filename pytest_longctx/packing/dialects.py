@@ -32,7 +32,7 @@ def _misnamed(view: View, layout: Layout) -> Iterator[Witness]:
     known = view.pieces.sample != UNKNOWN
     begins, stops = view.pieces.start[known], view.pieces.end[known]
     # The end of a dialect's segment that starts at the same place; 0 where there is none.
-    at = np.minimum(np.searchsorted(starts, begins), max(0, len(starts) - 1))
+    at = np.minimum(np.searchsorted(starts, begins), len(starts) - 1)
     found = np.where(starts[at] == begins, ends[at], 0) if len(starts) else np.zeros_like(begins)
     for place in np.flatnonzero(found != stops).tolist():
         flat, stop, end = int(begins[place]), int(stops[place]), int(found[place])

@@ -112,7 +112,7 @@ class _Runs:
         first, bins, each = (column[order] for column in plan)
         ends = np.cumsum(bins * each)
         sequence = np.empty(int(ends[-1]), np.int32)
-        cuts = np.searchsorted(ends, np.arange(0, ends[-1], _BLOCK)) + 1
+        cuts = np.searchsorted(ends, np.arange(_BLOCK, ends[-1], _BLOCK)) + 1
         for start, stop in pairwise(np.unique([0, *cuts, ends.size])):
             run = slice(start, stop)
             begin = ends[start - 1] if start else 0

@@ -76,7 +76,7 @@ class Segments:
         edges: list[int] = []
         for member in self.block.members:
             packed, (rows, width) = member.delivery.rows, member.shape
-            if packed is None or len(packed) == rows or rows > 1:
+            if packed is None or rows > 1:
                 edges += range(member.start, member.start + rows * width, width)
                 continue
             at = 0
@@ -172,9 +172,6 @@ def _of_edges(block: Block) -> tuple[Ints, Ints] | None:
     counts = np.array([len(part) for part in parts])
     if counts.tolist() != [len(part) for part in others] or (edges != keys).any():
         return None
-    if len(parts) == 1:
-        whole = edges[0] == 0 and edges[-1] == block.size
-        return (edges[:-1].astype(np.int64), edges[1:].astype(np.int64)) if whole else None
     last = np.cumsum(counts) - 1
     first = last - counts + 1
     sizes = np.array([member.size for member in block.members])

@@ -128,10 +128,10 @@ class View:
 
 
 def list_names(samples: Samples, chosen: Ints) -> str:
-    """The ids of some samples, the first few in full."""
-    names = [samples.ledger.ids[sample] for sample in chosen[:MOST_NAMES].tolist() if sample != UNKNOWN]
-    more = len(chosen) - MOST_NAMES
-    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    """The ids of some samples, the first few of those that are known in full; nothing where none is."""
+    names = [samples.ledger.ids[sample] for sample in chosen[chosen != UNKNOWN][:MOST_NAMES].tolist()]
+    more = len(chosen) - len(names)
+    return ", ".join(names) + (f" and {more} more" if names and more else "")
 
 
 def ranges(start: Ints, end: Ints, chosen: NDArray[np.bool_]) -> Ints:
@@ -144,7 +144,7 @@ def ranges(start: Ints, end: Ints, chosen: NDArray[np.bool_]) -> Ints:
 class Viewer:
     """Finds the true segments of one batch after the other."""
 
-    def __init__(self, samples: Samples, index: SampleIndex, pad_token_id: int = 0) -> None:
+    def __init__(self, samples: Samples, index: SampleIndex, pad_token_id: int) -> None:
         self.samples, self.index, self.pad_token_id = samples, index, pad_token_id
         self._fragments: Fragments | None = None
 
@@ -233,9 +233,9 @@ def _guesses(batch: Batch, packed: Sequence[PackedRow] | None) -> Iterator[Layou
 
 def row_edges(batch: Batch, packed: Sequence[PackedRow] | None) -> Ints:
     """Where packed rows start: a collator may flatten several into one row of the batch."""
-    if packed is None or len(packed) == batch.rows or batch.rows > 1:
+    if packed is None or batch.rows > 1:
         return np.arange(batch.rows) * batch.width
-    ends = np.cumsum([len(row.ids) for row in packed])
+    ends = np.cumsum([len(row.ids) for row in packed], dtype=np.int64)
     edges: Ints = np.minimum(np.concatenate([[0], ends[:-1]]), batch.width)
     return edges
 
@@ -277,7 +277,7 @@ def _trimmed(start: int, end: int, edge: NDArray[np.bool_]) -> tuple[int, int]:
 
 def _merge(pieces: Pieces, replaced: list[Piece]) -> Pieces:
     kept = pieces.sample != UNKNOWN
-    added = np.asarray(replaced, dtype=np.int64).reshape(-1, 4)
+    added = np.asarray(replaced, dtype=np.int64).reshape(len(replaced), 4)
     old = (pieces.start, pieces.end, pieces.sample, pieces.offset)
     columns = [np.concatenate([column[kept], new]) for column, new in zip(old, added.T, strict=True)]
     shuffled = np.concatenate([pieces.shuffled[kept], np.zeros(len(added), dtype=np.bool_)])

@@ -113,7 +113,6 @@ def _measure_lengths(items: Iterable[Conversation | RowProblem], writer: SampleW
         else:
             writer.add_lengths(item.id, item.prompt_tokens or 0, item.supervised_tokens or 0, item.slice)
     measured.ledger = writer.close()
-    writer.discard()
     return measured
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-import weakref
 from array import array
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -70,7 +67,7 @@ class Ledger:
 
 
 class Tokens(NamedTuple):
-    """One sample's tokens: ids and labels int32[T], kind uint8[T]."""
+    """The tokens of one sample, or of all of them: ids and labels int32[T], kind uint8[T]."""
 
     ids: NDArray[np.int32]
     labels: NDArray[np.int32]
@@ -78,18 +75,15 @@ class Tokens(NamedTuple):
 
 
 class Samples:
-    """The tokens of all samples, memory-mapped from a temporary folder that goes with this object.
+    """The tokens of all samples, memory-mapped from temporary files that go with this object.
 
     ids, labels: int32[T]; kind: uint8[T]; offsets: int64[n+1].
     """
 
-    def __init__(self, folder: str, ledger: Ledger) -> None:
+    def __init__(self, tokens: Tokens, ledger: Ledger) -> None:
         self.ledger = ledger
         self.offsets = np.concatenate([[0], np.cumsum(ledger.total, dtype=np.int64)])
-        self.ids: NDArray[np.int32] = _map(folder, "ids", np.int32)
-        self.labels: NDArray[np.int32] = _map(folder, "labels", np.int32)
-        self.kind: NDArray[np.uint8] = _map(folder, "kind", np.uint8)
-        self._clean = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.ids, self.labels, self.kind = tokens
 
     def __len__(self) -> int:
         return len(self.ledger)
@@ -99,21 +93,19 @@ class Samples:
         return Tokens(self.ids[span], self.labels[span], self.kind[span])
 
 
-def _map(folder: str, name: str, dtype: type[Any]) -> NDArray[Any]:
-    path = Path(folder, name)
-    if path.stat().st_size == 0:
-        return np.empty(0, dtype=dtype)
-    return np.memmap(path, dtype=dtype, mode="r")
+def _map(file: IO[bytes], dtype: type[Any]) -> NDArray[Any]:
+    file.flush()
+    return np.memmap(file, dtype=dtype, mode="r") if file.tell() else np.empty(0, dtype=dtype)
 
 
 class SampleWriter:
     """Takes samples one by one; memory holds the ledger's columns only."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.mkdtemp(prefix="longctx-")
+        # Without a name: they are gone with the process, however it ends.
         self._files: list[IO[bytes]] = [
-            Path(self._folder, name).open("wb")  # noqa: SIM115 - open as long as the writer
-            for name in ("ids", "labels", "kind")
+            tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the writer
+            for _ in Tokens._fields
         ]
         self._columns = {name: array("i") for name in _COLUMNS}
         self._turns, self._turn_counts = array("i"), array("i")
@@ -155,8 +147,7 @@ class SampleWriter:
 
     def close(self) -> Ledger:
         """The ledger of all that was added."""
-        for file in self._files:
-            file.close()
+        self.discard()
         return Ledger(
             ids=self._ids,
             slices=self._slices,
@@ -167,13 +158,14 @@ class SampleWriter:
 
     def samples(self) -> Samples:
         """The ledger with its tokens."""
-        return Samples(self._folder, self.close())
+        ids, labels, kind = self._files
+        tokens = Tokens(_map(ids, np.int32), _map(labels, np.int32), _map(kind, np.uint8))
+        return Samples(tokens, self.close())
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Close the files: what is mapped stays as long as it is in use."""
         for file in self._files:
             file.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _column(values: array[int]) -> NDArray[np.int32]:

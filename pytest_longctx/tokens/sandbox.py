@@ -63,16 +63,14 @@ def _environment() -> Any:
         intercepted_binops = _OPERATORS
 
         def getattr(self, obj: Any, attribute: str) -> Any:
-            # What Jinja does for a message, its texts, loops and namespaces, without an error caught and a dozen
+            # What Jinja does for messages, texts, loops and namespaces, without an error caught and a dozen
             # questions each.
             if type(obj) is dict and attribute not in _DICT_NAMES:
                 return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
             if type(obj) is str and attribute in _SMALL_METHODS:
                 return getattr(obj, attribute)
-            if type(obj) in holders and not attribute.startswith("_"):
-                value = getattr(obj, attribute, None)
-                if type(value) in _SCALARS:
-                    return value
+            if type(obj) in holders and type(value := _public(obj, attribute)) in _SCALARS:
+                return value
             return super().getattr(obj, attribute)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -96,6 +94,10 @@ def _environment() -> Any:
     for name, bound in _FILTERS.items():
         environment.filters[name] = _bounded_filter(bound, environment.filters[name])
     return environment
+
+
+def _public(obj: Any, attribute: str) -> Any:
+    return None if attribute.startswith("_") else getattr(obj, attribute, None)
 
 
 def _refuse(size: float) -> None:

@@ -237,6 +237,7 @@ def test_tokens_of_a_sample_in_another_order():
     row["seq_lengths"] = [3, 5]
     found = audit([both(row)], case.samples, case.expected, "mine")
     assert found.counts["token_order"] == 1
+    assert found.packed_row.tolist() == [0, 0]
     assert [found.targets, found.expected_targets] == [2 + 3, 2 + 3]
 
 

@@ -10,6 +10,7 @@ import pytest
 from pytest_longctx.contract.stages import PackingSection
 from pytest_longctx.errors import LongctxError
 from pytest_longctx.extensions import Extensions
+from pytest_longctx.packing import pipeline as pipeline_module
 from pytest_longctx.packing.pipeline import build_pipeline
 from pytest_longctx.testing.examples import Case
 
@@ -185,3 +186,11 @@ def test_a_trainer_that_is_fed_what_is_admitted():
     plan = SimpleNamespace(length=np.array([0, 8, 7, 0]))
     piped(plan, trainer="mine", feed="admitted", extensions=Extensions(trainers={"mine": adapter}))
     assert asked == [[0, 8, 9, 0]]
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 3}])
+def test_packers_get_the_map_options_that_the_contract_has(options, monkeypatch):
+    got = []
+    monkeypatch.setattr(pipeline_module, "shipped_packers", lambda given: got.append(given) or {"ffd": list})
+    piped(packer="ffd", collator="padded", map_kwargs=options)
+    assert got == [options]

@@ -67,6 +67,8 @@ def test_a_batch_without_padding():
     whole = View(batch, CASE.samples, pieces, [], ints(0), 0)
     assert not whole.padded
     assert whole.covered.all()
+    foreign = view_of([7] * 300, (0, 1), (1, 300), (UNKNOWN, UNKNOWN), (0, 0))
+    assert not foreign.padded
 
 
 def test_unknown_pieces_have_no_places():
@@ -157,7 +159,9 @@ def test_names_of_some_samples():
     assert list_names(samples, ints(2)) == "c"
     assert list_names(samples, ints(0, 1, 2)) == "a, b, c"
     assert list_names(samples, ints(0, 1, 2, 3)) == "a, b, c and 1 more"
-    assert list_names(samples, ints(5, UNKNOWN, 0, 1, 2)) == "f, a and 2 more"
+    assert list_names(samples, ints(5, UNKNOWN, 0, 1, 2)) == "f, a, b and 2 more"
+    assert list_names(samples, ints(5, UNKNOWN)) == "f and 1 more"
+    assert list_names(samples, ints(*[UNKNOWN] * 4)) == ""
 
 
 def test_integers_of_ranges():
@@ -176,6 +180,7 @@ def packed(size):
     [
         ((1, 6), None, [0]),
         ((3, 4), None, [0, 4, 8]),
+        ((1, 6), [], [0]),
         ((1, 6), [6], [0]),
         ((1, 6), [4, 2], [0, 4]),
         ((1, 6), [1, 2, 3], [0, 1, 3]),
@@ -187,7 +192,9 @@ def packed(size):
 def test_where_packed_rows_start(shape, rows, edges):
     batch = SimpleNamespace(rows=shape[0], width=shape[1])
     given = None if rows is None else [packed(size) for size in rows]
-    assert row_edges(batch, given).tolist() == edges
+    found = row_edges(batch, given)
+    assert found.tolist() == edges
+    assert found.dtype == np.int64
 
 
 def test_what_no_segment_names():
