@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from pytest_longctx.errors import Problem
 from pytest_longctx.packing.names import COLLATORS, PACKERS, TRAINERS
@@ -13,18 +16,29 @@ if TYPE_CHECKING:
 
     from pytest_longctx.contract import Contract
 
+# The lower bounds of pyproject.toml. Older TRL prepares completions otherwise; older datasets fills in keys.
+LEAST = {"trl": "1.15", "torch": "2.6", "datasets": "4.8"}
 _MODULES = {"trl": ("trl", "torch", "datasets"), "hub": ("datasets",), "gpu": ("torch",)}
 
 
 def missing_extras(contract: Contract) -> Iterator[Problem]:
-    """One problem per key that needs an absent extra, with the line to type."""
+    """One problem per key that needs an absent extra, or a newer release of it, with the line to type."""
     for key, what, extra in _needs(contract):
-        absent = [name for name in _MODULES[extra] if find_spec(name) is None]
-        if absent:
-            message = (
-                f"{what} needs {', '.join(absent)}, not installed here: pip install 'pytest-longctx[{extra}]'"
-            )
+        lacking = list(filter(None, map(_lacking, _MODULES[extra])))
+        if lacking:
+            message = f"{what} needs {', '.join(lacking)}: pip install 'pytest-longctx[{extra}]'"
             yield Problem(contract.display, contract.line(*key), 1, ".".join(key), message)
+
+
+def _lacking(name: str) -> str | None:
+    """The package and what is wrong with it here, or None."""
+    if find_spec(name) is None:
+        return f"{name} (not installed)"
+    try:
+        found = version(name)
+    except PackageNotFoundError:  # a module without a distribution, such as a checkout on the path
+        return None
+    return f"{name} ≥ {LEAST[name]} (found {found})" if Version(found) < Version(LEAST[name]) else None
 
 
 def _needs(contract: Contract) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -17,6 +17,7 @@ from pytest_longctx import (
     summarize_length_distribution,
 )
 from pytest_longctx.conformance import SAMPLES, conformance_checks
+from tests.releases import since
 
 
 def sample(name, prompt, supervised):
@@ -257,6 +258,7 @@ BATCH = {
 
 
 class TestConformance:
+    @since("trl", "1.16")
     def test_trl_conforms(self):
         pytest.importorskip("trl", reason="trl is not installed")
         result = check_long_context_framework_conformance()
@@ -270,6 +272,7 @@ class TestConformance:
         assert set(result["versions"]) == {"trl", "transformers", "torch", "datasets"}
         assert json.loads(json.dumps(result)) == result
 
+    @since("trl", "1.16")
     def test_it_prints_nothing(self, capfd):
         pytest.importorskip("trl", reason="trl is not installed")
         check_long_context_framework_conformance()

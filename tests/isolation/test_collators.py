@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_longctx.isolation import ModelTerms, probe
+from tests.releases import since
 
 pytest.importorskip("trl")
 
@@ -53,6 +54,7 @@ def test_the_same_rows_leak_when_called_otherwise(make_batch, call):
     assert {name: r.outcome for name, r in results.items()} == dict.fromkeys(CHECKS, "leaks")
 
 
+@since("transformers", "5.24")
 def test_packed_rows_without_positions_reach_the_dense_flash_kernel():
     make_batch = trl_collator(padding_free=False)
     found = probe(ModelTerms("qwen3"), "flash_attention_2", make_batch, CALL, layouts=[(5, 2, 4)])["dispatch"]

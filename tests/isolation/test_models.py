@@ -7,6 +7,7 @@ import torch
 
 from pytest_longctx.isolation import architectures, build_model
 from pytest_longctx.isolation.tiny import WINDOW, tiny_fields
+from tests.releases import since
 
 LAYERS = {
     "qwen2": ["full_attention", "full_attention"],
@@ -21,6 +22,7 @@ LAYERS = {
 }
 
 
+@since("transformers", "5.24")
 @pytest.mark.parametrize("name", LAYERS)
 def test_each_kind_of_layer_is_there(name):
     assert list(build_model(name, "eager").config.layer_types) == LAYERS[name]

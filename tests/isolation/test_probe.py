@@ -26,6 +26,7 @@ from pytest_longctx.isolation import (
     probe,
 )
 from tests.isolation import mutants
+from tests.releases import since
 
 CALL = {"use_cache": False}
 POSITIONS = FORMS["position_ids"]
@@ -124,6 +125,7 @@ def test_nothing_is_added_to_the_call():
     }
 
 
+@since("transformers", "5.24")
 def test_flash_on_a_cpu_says_why_not():
     results = probe(ModelTerms("qwen2"), "flash_attention_2", POSITIONS, CALL)
     assert {results[name].outcome for name in CHECKS} == {"unknown"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import sys
 
@@ -88,8 +90,26 @@ def test_absent_extra(pytester, project, monkeypatch):
     project(packing={"packer": "trl_bfd"})
     refused(
         pytester,
-        "packer trl_bfd needs trl, torch, datasets, not installed here: pip install 'pytest-longctx[trl]'",
+        "packer trl_bfd needs trl (not installed), torch (not installed), datasets (not installed): "
+        "pip install 'pytest-longctx[trl]'",
     )
+
+
+@pytest.mark.parametrize(
+    ("trl", "datasets", "lacking"),
+    [
+        ("1.14.2", "5.2.0", "trl ≥ 1.15 (found 1.14.2)"),
+        ("1.9.0", "4.7.1", "trl ≥ 1.15 (found 1.9.0), datasets ≥ 4.8 (found 4.7.1)"),
+    ],
+)
+def test_an_extra_that_is_too_old(pytester, project, monkeypatch, trl, datasets, lacking):
+    found = {"trl": trl, "torch": "2.6.0+cpu", "datasets": datasets}
+    version, find_spec = importlib.metadata.version, importlib.util.find_spec
+    monkeypatch.setattr("importlib.metadata.version", lambda name: found.get(name) or version(name))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: found.get(name) or find_spec(name, *a))
+    sys.modules.pop("pytest_longctx.requirements", None)
+    project(packing={"packer": "trl_bfd"})
+    refused(pytester, f"packer trl_bfd needs {lacking}: pip install 'pytest-longctx[trl]'")
 
 
 def test_isolation_without_torch(pytester, project, monkeypatch):
@@ -98,7 +118,7 @@ def test_isolation_without_torch(pytester, project, monkeypatch):
     project(isolation={"model": "qwen2", "attention": ["sdpa"], "forward": {"use_cache": False}})
     refused(
         pytester,
-        "isolation: a model on CPU needs torch, not installed here: pip install 'pytest-longctx[gpu]'",
+        "isolation: a model on CPU needs torch (not installed): pip install 'pytest-longctx[gpu]'",
     )
 
 

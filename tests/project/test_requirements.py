@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_longctx.requirements import LEAST
+
 ROOT = Path(__file__).parents[2]
 NOT_TESTED_WITH = {"mypy", "ruff", "types-pyyaml", "ray"}
 
@@ -33,6 +35,10 @@ def test_every_dependency_has_one_lower_bound() -> None:
 def test_lowest_requirements_are_the_lower_bounds() -> None:
     expected = {name: bound for name, bound in lower_bounds().items() if name not in NOT_TESTED_WITH}
     assert pins("requirements-lowest.txt") == expected
+
+
+def test_what_is_refused_as_too_old_is_below_the_lower_bounds() -> None:
+    assert {name: lower_bounds()[name] for name in LEAST} == LEAST
 
 
 def test_constraints_name_every_dependency() -> None:
