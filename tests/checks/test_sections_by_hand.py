@@ -285,6 +285,8 @@ class TestPacking:
         warned = SimpleNamespace(limits=section.limits, warn=PackingLimits(min_utilization=0.9))
         headline = packing.limit("min_utilization", delivered(warned, known)).headline
         assert headline == "min_utilization 83.33 % < 90 %  (3 rows)"
+        failed = SimpleNamespace(limits=warned.warn, warn=PackingLimits())
+        assert packing.limit("min_utilization", delivered(failed, known)).headline == headline
 
     @pytest.mark.parametrize(("size", "fits"), [(7, True), (8, False)])
     def test_a_headline_has_79_columns(self, size, fits):

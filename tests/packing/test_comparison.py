@@ -75,6 +75,12 @@ class TestByHand:
         assert not turned.in_order
         assert of_bins([0, 1, 0, 1], [6, 6, 6, 6], 12, same=[0, 1, 2, 1]).exactly == ()
 
+    def test_rows_that_share_a_sample_with_two_rows_of_the_reference(self):
+        # Both references: 9 + 1, 8, 7. Here the 1 lies beside the 7, so that the rows 7 + 1 and 9 differ.
+        assert of_bins([1, 2, 0, 0], [8, 7, 1, 9], 10).exactly == (FIRST_FIT, BEST_FIT)
+        found = of_bins([0, 1, 1, 2], [8, 7, 1, 9], 10)
+        assert found.packer == "uses as many rows as first-fit decreasing, filled otherwise"
+
     def test_split_samples_are_compared_by_rows_alone(self):
         found = compare(
             2, np.array([0, 0, 1], np.int32), np.array([6, 6, 6]), 10, lambda: np.arange(3), whole=False

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_longctx.packing.conservation import Coverage, conservation
+from pytest_longctx.packing.match import UNKNOWN
 
 
 class Samples(list):
@@ -83,6 +84,27 @@ def test_a_lack_is_made_up_by_several_pieces():
         ("b", "3 tokens once", "lost"),
         ("a", "4 tokens once", "1 tokens twice"),
         ("a", "4 tokens once", "2 tokens twice"),
+    ]
+
+
+def test_foreign_tokens_are_set_aside_whatever_their_number():
+    # Of the row 7 1 2 8 9, two tokens are the sample, those around it are of none.
+    samples, lengths = Samples([[1, 2]]), np.array([2])
+    pieces = SimpleNamespace(
+        start=np.array([0, 1, 3]),
+        end=np.array([1, 3, 5]),
+        sample=np.array([UNKNOWN, 0, UNKNOWN]),
+        offset=np.array([0, 0, 0]),
+        shuffled=np.array([False, False, False]),
+    )
+    batch = SimpleNamespace(ids=np.array([[7, 1, 2, 8, 9]]))
+    coverage = Coverage(samples, lengths)
+    coverage.add(SimpleNamespace(pieces=pieces, batch=batch, place=lambda start: (0, None, start)))
+    expected = SimpleNamespace(lengths=lengths, fed=np.array([True]))
+    found = conservation(samples, expected, np.array([1]), coverage)
+    assert [(witness.id, witness.position, witness.found) for witness in found] == [
+        ("row 0", 0, "1 tokens that no sample has"),
+        ("row 0", 3, "2 tokens that no sample has"),
     ]
 
 
