@@ -6,6 +6,7 @@ import difflib
 import re
 import types
 import typing
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ _EXPECTED = {
     "expected": "{expected}",
     "string_pattern_mismatch": "{pattern}",
 }
+_STRANGE = frozenset({"extra_forbidden", "missing"})
 _PATTERNS = {
     "^[0-9a-f]{40}$": "a commit: 40 hexadecimal digits (0-9, a-f)",
     "^[a-z0-9_]+$": "a name of small letters, digits and _",
@@ -108,9 +110,15 @@ def _has(data: Any, part: str | int) -> bool:
 
 
 def _closest(alternatives: list[_Located]) -> list[Fault]:
-    """Of the alternatives of a union, the one that got furthest; all of them when none got in."""
+    """Of the alternatives of a union, the one that got furthest; all of them when none got in.
+
+    Of several as far, the one with the fewest keys that are missing or unknown: it is the one that was meant.
+    """
     depth = max(len(found.key) for found in alternatives)
-    branches = {found.branch for found in alternatives if len(found.key) == depth}
+    furthest = {found.branch for found in alternatives if len(found.key) == depth}
+    strange = Counter(found.branch for found in alternatives if found.detail["type"] in _STRANGE)
+    fewest = min(strange[branch] for branch in furthest)
+    branches = {branch for branch in furthest if strange[branch] == fewest}
     places: dict[Key, list[_Located]] = {}
     for found in alternatives:
         if found.branch in branches:

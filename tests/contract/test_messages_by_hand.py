@@ -56,3 +56,44 @@ def test_a_value_in_a_list_of_texts(problems):
     assert problems("contract: 1\ntokenizer: {path: t}\ndataset: {path: [5]}") == [
         "3:18: dataset.path.0: found 5, expected text"
     ]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (
+            "{id: org/name, revision: main}",
+            ["model.revision: found text 'main', expected a commit: 40 hexadecimal digits (0-9, a-f)"],
+        ),
+        ("{id: org/name}", ["model.revision: missing"]),
+        ("{architecture: qwen2, size: 5}", ["model.size: found 5, expected text"]),
+        (
+            "{architectur: qwen2, size: tiny}",
+            [
+                "model.architecture: missing",
+                "model.architectur: unknown key, did you mean 'architecture'?",
+            ],
+        ),
+        (
+            "{idd: org/name, revision: main}",
+            [
+                "model.id: missing",
+                "model.revision: found text 'main', expected a commit: 40 hexadecimal digits (0-9, a-f)",
+                "model.idd: unknown key, did you mean 'id'?",
+            ],
+        ),
+        (
+            "{}",
+            [
+                "model.id: missing",
+                "model.revision: missing",
+                "model.architecture: missing",
+                "model.size: missing",
+            ],
+        ),
+    ],
+)
+def test_of_two_kinds_of_models_the_one_that_was_meant(below, model, said):
+    """The one with the fewest keys that are missing or unknown; both where that does not tell."""
+    found = below(f"gpu: {{model: {model}, sequence_lengths: [1024]}}")
+    assert sorted(problem.partition(" gpu.")[2] for problem in found) == sorted(said)
