@@ -6,61 +6,19 @@ import numpy as np
 import pytest
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing import block
 from pytest_longctx.packing.audit import Delivery, _has_target, audit, grouped
 from pytest_longctx.packing.batch import PackedRow
 from pytest_longctx.packing.collators import padded
-from pytest_longctx.packing.proof import Prover
 from pytest_longctx.testing.examples import Case, flat
+from tests.packing.deliveries import ROWS, alone, both, packed, row_of, sample
 
-
-def sample(prompt, answer, start):
-    ids = list(range(start, start + prompt + answer))
-    return {"input_ids": ids, "labels": [-100] * prompt + ids[prompt:]}
-
-
-# Samples of 5, 3, 4 and 2 tokens; their answers have 2, 2, 3 and 1, all behind the first token.
-ROWS = [sample(3, 2, 10), sample(1, 2, 20), sample(1, 3, 30), sample(1, 1, 40)]
 CASE = Case(ROWS, capacity=8, batch_size=2)
-
-
-def row_of(*members, rows=ROWS):
-    chosen = [rows[member] for member in members]
-    return {
-        "input_ids": np.concatenate([row["input_ids"] for row in chosen]),
-        "labels": np.concatenate([row["labels"] for row in chosen]),
-        "seq_lengths": [len(row["input_ids"]) for row in chosen],
-    }
-
-
-def packed(row):
-    return PackedRow(row["input_ids"], row["labels"], np.array(row["seq_lengths"]))
-
-
 FIRST, SECOND, THIRD = row_of(1, 0), row_of(2), row_of(3)
-
-
-@pytest.fixture(params=["proven together", "proven one by one", "looked at"])
-def judged(request, monkeypatch):
-    """A function: the audit of some deliveries."""
-    if request.param == "looked at":
-        monkeypatch.setattr(Prover, "able", False)
-    if request.param == "proven one by one":
-        monkeypatch.setattr(block, "LARGE", 0)
-    return lambda *deliveries, case=CASE: audit(deliveries, case.samples, case.expected, "mine")
-
-
-def both(*rows, collate=padded, **keys):
-    return Delivery([packed(row) for row in rows], collate(list(rows)), **keys)
-
-
-def alone(*rows, collate=padded, **keys):
-    return Delivery(None, collate(list(rows)), **keys)
 
 
 @pytest.mark.parametrize("deliver", [both, alone])
 def test_padded_batches(judged, deliver):
-    found = judged(deliver(FIRST, SECOND), deliver(THIRD))
+    found = judged(deliver(FIRST, SECOND), deliver(THIRD), case=CASE)
     assert +found.counts == {}
     assert [found.batches, found.rows, found.row_tokens] == [3, 3, 8 + 4 + 2]
     assert list(found.row_lengths) == [8, 4, 2]
@@ -74,7 +32,7 @@ def test_padded_batches(judged, deliver):
 
 @pytest.mark.parametrize("deliver", [both, alone])
 def test_flattened_batches(judged, deliver):
-    found = judged(deliver(FIRST, SECOND, collate=flat), deliver(THIRD, collate=flat))
+    found = judged(deliver(FIRST, SECOND, collate=flat), deliver(THIRD, collate=flat), case=CASE)
     assert +found.counts == {}
     rows = 3 if deliver is both else 2
     assert [found.batches, found.rows, found.row_tokens] == [2, rows, 14]
@@ -84,7 +42,9 @@ def test_flattened_batches(judged, deliver):
 
 
 def test_rows_alone_and_then_batches_alone(judged):
-    found = judged(Delivery([packed(FIRST), packed(SECOND)], None), alone(FIRST, SECOND), alone(THIRD))
+    found = judged(
+        Delivery([packed(FIRST), packed(SECOND)], None), alone(FIRST, SECOND), alone(THIRD), case=CASE
+    )
     assert found.rows_seen
     assert [found.rows, found.row_tokens, found.batches] == [2, 12, 3]
     assert list(found.row_lengths) == [8, 4]
@@ -92,19 +52,19 @@ def test_rows_alone_and_then_batches_alone(judged):
 
 
 def test_rows_are_numbered_over_batches_of_several_kinds(judged):
-    found = judged(alone(THIRD, collate=flat), alone(SECOND), alone(FIRST))
+    found = judged(alone(THIRD, collate=flat), alone(SECOND), alone(FIRST), case=CASE)
     assert found.packed_row.tolist() == [2, 2, 1, 0]
-    other = judged(alone(THIRD), alone(SECOND, FIRST))
+    other = judged(alone(THIRD), alone(SECOND, FIRST), case=CASE)
     assert other.packed_row.tolist() == [2, 2, 1, 0]
 
 
 def test_the_example_is_the_first_batch_that_packs_several(judged):
-    found = judged(both(SECOND), both(THIRD), both(FIRST))
+    found = judged(both(SECOND), both(THIRD), both(FIRST), case=CASE)
     assert found.example.first_row == 2
     assert found.example.pieces.start.tolist() == [0, 3]
-    only = judged(both(SECOND), both(THIRD), both(row_of(0)), both(row_of(1)))
+    only = judged(both(SECOND), both(THIRD), both(row_of(0)), both(row_of(1)), case=CASE)
     assert only.example.first_row == 0
-    twice = judged(both(FIRST), both(row_of(2, 3)))
+    twice = judged(both(FIRST), both(row_of(2, 3)), case=CASE)
     assert twice.example.first_row == 0
 
 
@@ -142,7 +102,7 @@ def test_rows_of_a_batch_of_several_hold_one_packed_row_each(judged):
 @pytest.mark.parametrize(("said", "offences"), [((7, 1), 0), ((None, None), 0), ((6, 1), 1), ((8, 2), 2)])
 def test_what_the_trainer_divides_by(judged, said, offences):
     first, second = said
-    found = judged(both(FIRST, SECOND, normalizer=first), both(THIRD, normalizer=second))
+    found = judged(both(FIRST, SECOND, normalizer=first), both(THIRD, normalizer=second), case=CASE)
     assert found.counts["target_count"] == offences
     assert [w.row for w in found.witnesses.get("target_count", [])] == [0, 2][:offences]
     if offences:
@@ -197,7 +157,7 @@ def test_labels_that_are_lost_behind_the_packer(judged):
     """The rows that were packed have targets, and their batch has none."""
     batch = {**padded([SECOND]), "labels": np.full((1, 4), -100)}
     rows = [packed(row) for row in (FIRST, SECOND, THIRD)]
-    found = judged(Delivery(rows, None), alone(FIRST), Delivery(None, batch), alone(THIRD))
+    found = judged(Delivery(rows, None), alone(FIRST), Delivery(None, batch), alone(THIRD), case=CASE)
     assert found.counts["supervision_per_row"] == 1
     assert [found.targets, found.expected_targets, found.counts["target_count"]] == [5, 8, 1]
     assert [(w.expected, w.found, w.row) for w in found.witnesses["target_count"]] == [(3, 0, 1)]

@@ -2,60 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing import block
 from pytest_longctx.packing.audit import Delivery, Expected, _has_target, audit
 from pytest_longctx.packing.batch import PackedRow
 from pytest_longctx.packing.collators import padded
-from pytest_longctx.packing.proof import Prover
 from pytest_longctx.testing.examples import Case, flat
-
-
-def sample(prompt, answer, start):
-    ids = list(range(start, start + prompt + answer))
-    return {"input_ids": ids, "labels": [-100] * prompt + ids[prompt:]}
-
-
-# Samples of 5, 3, 4 and 2 tokens.
-ROWS = [sample(3, 2, 10), sample(1, 2, 20), sample(1, 3, 30), sample(1, 1, 40)]
-
-
-def row_of(*members, rows=ROWS):
-    chosen = [rows[member] for member in members]
-    return {
-        "input_ids": np.concatenate([row["input_ids"] for row in chosen]),
-        "labels": np.concatenate([row["labels"] for row in chosen]),
-        "seq_lengths": [len(row["input_ids"]) for row in chosen],
-    }
-
-
-def packed(row):
-    return PackedRow(row["input_ids"], row["labels"], np.array(row["seq_lengths"]))
-
-
-@pytest.fixture(params=["proven together", "proven one by one", "looked at"])
-def judged(request, monkeypatch):
-    """A function: the audit of some deliveries."""
-    if request.param == "looked at":
-        monkeypatch.setattr(Prover, "able", False)
-    if request.param == "proven one by one":
-        monkeypatch.setattr(block, "LARGE", 0)
-    return lambda *deliveries, case, **keys: audit(
-        deliveries, case.samples, replace(case.expected, **keys), "mine"
-    )
-
-
-def both(*rows, collate=padded, **keys):
-    return Delivery([packed(row) for row in rows], collate(list(rows)), **keys)
-
-
-def alone(*rows, collate=padded, **keys):
-    return Delivery(None, collate(list(rows)), **keys)
+from tests.packing.deliveries import ROWS, alone, both, row_of, sample
 
 
 @pytest.mark.parametrize(("said", "offences"), [(None, 0), (699, 0), (698, 1), (700, 1)])

@@ -13,24 +13,15 @@ from pytest_longctx.packing.collators import padded
 from pytest_longctx.packing.match import UNKNOWN, Pieces, SampleIndex
 from pytest_longctx.packing.view import View, Viewer, list_names, ranges, row_edges
 from pytest_longctx.testing.examples import Case, flat
-
-
-def sample(prompt, answer, start):
-    ids = list(range(start, start + prompt + answer))
-    return {"input_ids": ids, "labels": [-100] * prompt + ids[prompt:]}
-
+from tests.packing import deliveries
+from tests.packing.deliveries import sample
 
 # Samples a, b, c of 3, 2 and 4 tokens: ids 10 … 12, 20 and 21, 30 … 33.
 CASE = Case([sample(1, 2, 10), sample(1, 1, 20), sample(2, 2, 30)], names=["a", "b", "c"])
 
 
 def row_of(*members):
-    chosen = [CASE.rows[member] for member in members]
-    return {
-        "input_ids": np.concatenate([row["input_ids"] for row in chosen]),
-        "labels": np.concatenate([row["labels"] for row in chosen]),
-        "seq_lengths": [len(row["input_ids"]) for row in chosen],
-    }
+    return deliveries.row_of(*members, rows=CASE.rows)
 
 
 def ints(*numbers):
