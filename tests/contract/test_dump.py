@@ -70,3 +70,9 @@ def test_any_value_survives(value):
 def test_odd_text_survives(text):
     data = {"contract": 1, "name": f"n{text}", "tokenizer": {"path": "t"}, "dataset": {"path": "d"}}
     assert parse(dump(Contract.model_validate(data))).data == data
+
+
+@pytest.mark.parametrize("text", ["1e999", "0o" + "7" * 30])
+def test_text_that_only_we_take_for_a_number_out_of_range_survives(text):
+    data = {"contract": 1, "name": text, "tokenizer": {"path": "t"}, "dataset": {"path": "d"}}
+    assert parse(dump(Contract.model_validate(data))).data == data
