@@ -33,6 +33,11 @@ def test_a_span_has_the_same_hash_wherever_it_lies():
     assert spans([0, 0, 7, 8, 9], (2, 5)) == found[:1]
 
 
+@pytest.mark.parametrize("token", range(8))
+def test_a_token_has_the_same_hash_at_even_and_odd_places(token):
+    assert len(set(spans([token] * 4, (0, 1), (1, 2), (2, 3), (3, 4)))) == 1
+
+
 def test_an_empty_span_is_nothing():
     assert spans([7, 8], (0, 0), (1, 1), (2, 2)) == [0, 0, 0]
 
