@@ -50,6 +50,14 @@ def test_every_row_is_rejected(pytester, project, not_green):
     assert outcomes(path)["window::max_overflow_ratio"] == "error"
 
 
+def test_rows_that_are_lengths_where_texts_were_to_be_looked_at(pytester, project, not_green):
+    path = project(packing=None)
+    data(pytester, *({"prompt_tokens": 3, "supervised_tokens": 5} for _ in range(4)))
+    not_green(1, "write dataset.shape: lengths")
+    found = outcomes(path)
+    assert found["supervision::present"] == found["dataset::control_tokens"] == "error"
+
+
 def test_no_sample_fits_the_window(project, not_green):
     project(window={"target_context_len": 3, "limits": {"max_overflow_ratio": 1.0}}, packing=None)
     not_green(1, "policy: none of 10 samples is admitted", "no sample fits the window of 3 tokens")
