@@ -63,11 +63,12 @@ def batch_of(section: CurriculumSection, place: int) -> CurriculumBatch | None:
     return section.stages[place].batch or section.batch
 
 
-def measured_budget(evidence: Evidence, place: int) -> float:
+def measured_budget(evidence: Evidence, place: int) -> float | None:
     """Supervised tokens per optimizer step of a stage: targets per packed row times the rows of a step.
 
     At the contract's own window these are the targets and rows that its packer or trainer delivered; at
-    another window those of the reference packer over the samples that the window policy admits there.
+    another window those of the reference packer over the samples that the window policy admits there. None
+    where the trainer shows no packed rows.
     """
     section = evidence.contract.curriculum
     batch = batch_of(section, place) if section else None
@@ -76,7 +77,8 @@ def measured_budget(evidence: Evidence, place: int) -> float:
     window = section.stages[place].target_context_len
     rows_per_step = batch.rows_per_device * batch.gradient_accumulation * batch.devices
     if window == evidence.contract.max_tokens_per_bin:
-        return evidence.audit.targets / evidence.audit.rows * rows_per_step
+        audit = evidence.audit
+        return None if audit.rows_hidden else audit.targets / audit.rows * rows_per_step
     plan = _plan(evidence, window)
     rows = first_fit_decreasing(plan.length[plan.length > 0], window).count
     return int(plan.kept.sum()) / max(1, rows) * rows_per_step

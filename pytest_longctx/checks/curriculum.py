@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.checks.check import Check, clip
+from pytest_longctx.checks.packing import rows_unseen
 from pytest_longctx.curriculum import GATES, StageResult, evaluate_stage, stage_order
 from pytest_longctx.stages import batch_of, length_mix, measured_budget
 from pytest_longctx.verdict import Verdict, shown
@@ -129,6 +130,8 @@ def token_budget(place: int, evidence: Evidence) -> Verdict:
     _, after = _pair(place, evidence)
     claimed = after.metrics["supervised_tokens_per_optimizer_step"]
     measured = measured_budget(evidence, place)
+    if measured is None:
+        return rows_unseen("measured_token_budget", evidence)
     tolerance = section.token_budget_tolerance if section else 0.0
     off = abs(measured - claimed) / claimed if claimed else float("inf")
     text = f"measured_token_budget: {after.name} has {measured:,.0f} a step, the metrics claim {claimed:,}"

@@ -101,11 +101,14 @@ def checks(contract: Contract) -> list[Check]:
 def invariant(name: str, evidence: Evidence) -> Verdict:
     """One invariant over everything that was delivered."""
     audit = evidence.audit
+    if name in audit.unseen:
+        return rows_unseen(name, evidence)
     what, advice = INVARIANTS[name]
     verdict = offence_verdict(name, audit.counts[name], audit.witnesses.get(name, [])[:SHOWN], what, advice)
     if verdict.outcome == "passed":
         return verdict
-    context = [f"delivered by {evidence.pipeline.maker}: {audit.rows:,} rows, {audit.batches:,} batch rows"]
+    rows = "packed rows not seen" if audit.rows_hidden else f"{audit.rows:,} rows"
+    context = [f"delivered by {evidence.pipeline.maker}: {rows}, {audit.batches:,} batch rows"]
     if name == "supervision_per_row":
         context.append(f"they hold {audit.idle_tokens:,} of {audit.row_tokens:,} tokens")
     if name == "target_count":
@@ -131,9 +134,25 @@ def effective_window(evidence: Evidence) -> Verdict:
     )
 
 
+def rows_unseen(name: str, evidence: Evidence) -> Verdict:
+    """Failed: a number of packed rows, where a trainer shows batches in which they are run together."""
+    maker, size = evidence.pipeline.maker, evidence.pipeline.expected.batch_size
+    return Verdict(
+        "failed",
+        f"{name}: packed rows cannot be seen in flattened batches",
+        context=(
+            f"{maker} shows no packed rows, and {evidence.audit.flattened:,} batches of one row: each may "
+            f"hold up to {size:,} packed rows (packing.batch_size), which cannot be told apart",
+        ),
+        advice="let the trainer deliver its packed rows too: Delivery(rows=…, batch=…)",
+    )
+
+
 def limit(name: str, evidence: Evidence) -> Verdict:
     """One limit of the section."""
     section, audit = evidence.contract.packing, evidence.audit
+    if audit.rows_hidden and name != "max_padding_ratio":
+        return rows_unseen(name, evidence)
     measured, unit, note = _measured(name, evidence)
     capacity = evidence.pipeline.expected.capacity
     context: tuple[str, ...] = (

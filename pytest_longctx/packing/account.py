@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_longctx.witness import Witness
 
 MOST_WITNESSES = 10_000
+OF_ROWS = ("capacity", "supervision_per_row")
+"""Invariants that hold of each packed row, and cannot be judged where none is seen."""
 
 
 @dataclass
@@ -36,6 +38,8 @@ class Audit:
     fragments: pieces that do not start their sample. idle_tokens: tokens of rows without a target.
     rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them. row_lengths:
     tokens of each packed row. example: the batch to show, the first one that packs several samples.
+    flattened: batches of one row that may hold several packed rows; apart: whether other batches without
+    word of their packed rows keep them apart.
     """
 
     samples: Samples = field(repr=False)
@@ -55,6 +59,21 @@ class Audit:
     rows_seen: bool = False
     row_lengths: array[int] = field(default_factory=lambda: array("i"))
     example: View | None = None
+    flattened: int = 0
+    apart: bool = False
+
+    @property
+    def rows_hidden(self) -> bool:
+        """Whether packed rows came only run together, so that `rows` and what is made of it are no numbers.
+
+        Beside batches that keep rows apart, one batch of one row is what was left over.
+        """
+        return self.flattened > self.apart
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Invariants of which no offence was found and nothing can be said."""
+        return tuple(name for name in OF_ROWS if self.rows_hidden and not self.counts[name])
 
     @cached_property
     def packed_row(self) -> NDArray[np.int32]:
@@ -67,7 +86,7 @@ class Audit:
         chosen, capacity = self.expected.lengths > 0, self.expected.capacity
         lengths = self.expected.lengths[chosen]
         longest = max(max(self.row_lengths, default=0), int(lengths.max(initial=0)))
-        if self.counts["sample_conservation"] or not lengths.size or longest > capacity:
+        if self.counts["sample_conservation"] or not lengths.size or longest > capacity or self.rows_hidden:
             return None
         rows = self.packed_row[chosen]
         # A trainer may flatten several packed rows into one row of a batch: then they cannot be told apart.

@@ -195,6 +195,9 @@ class _Pass:
         # One long row may be several packed rows, flattened.
         limits = [capacity * (self.expected.batch_size if rows == 1 else 1) for rows in shapes]
         limit = np.repeat(limits, shapes)
+        if self.expected.batch_size > 1:
+            result.flattened += sum(rows == 1 for rows in shapes)
+            result.apart |= any(rows > 1 for rows in shapes)
         for place in np.flatnonzero(tokens > limit).tolist():
             self._too_long(result.rows + place, int(tokens[place]), int(limit[place]))
         result.rows += len(tokens)

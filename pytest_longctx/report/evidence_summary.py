@@ -139,14 +139,15 @@ def _binned(histogram: LengthHistogram, edges: list[int]) -> list[int]:
 
 def _packing(evidence: Evidence) -> dict[str, Any]:
     audit, capacity = evidence.audit, evidence.pipeline.expected.capacity
+    seen = bool(audit.rows) and not audit.rows_hidden
     return {
         "maker": evidence.pipeline.maker,
         "capacity": capacity,
-        "rows": audit.rows,
+        "rows": audit.rows if not audit.rows_hidden else None,
         "row_tokens": audit.row_tokens,
-        "utilization": audit.row_tokens / (audit.rows * capacity) if audit.rows else None,
+        "utilization": audit.row_tokens / (audit.rows * capacity) if seen else None,
         "padding": audit.width_tokens - audit.piece_tokens,
-        "occupancy": _occupancy(audit.row_lengths, capacity),
+        "occupancy": _occupancy(audit.row_lengths, capacity) if seen else None,
         "example": _example(evidence),
     }
 

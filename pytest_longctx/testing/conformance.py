@@ -11,12 +11,12 @@ from pytest_longctx.packing.invariants import effective_window
 from pytest_longctx.packing.packers import shipped_packers
 from pytest_longctx.packing.pipeline import guarded, packed_deliveries
 from pytest_longctx.testing.examples import EXAMPLE, Case, flat
+from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_longctx.packing.audit import Delivery
-    from pytest_longctx.witness import Witness
 
 Packer = "Callable[..., Iterable[Mapping[str, Any]]]"
 
@@ -57,6 +57,8 @@ def judge(
         window: a trainer's own limit in tokens, where there is a trainer.
     """
     found = audit(guarded(lambda: deliveries, maker), case.samples, case.expected, maker)
+    for check in found.unseen:
+        found.add(check, [Witness("packed rows", "each by itself", "run together in batches of one row")])
     if window is not None:
         found.add("effective_window", effective_window(window(), case.capacity))
     return {check: found.witnesses[check] for check in sorted(found.counts) if found.counts[check]}

@@ -40,6 +40,11 @@ def reads_a_batch_again(epoch: Epoch) -> Epoch:
     return [epoch[0], epoch[1], epoch[1], *epoch[3:]]
 
 
+@trainer_mutant("capacity", "supervision_per_row", batch_size=3)
+def flattens_its_rows_and_shows_none(epoch: Epoch) -> Epoch:
+    return [delivery for delivery in epoch if delivery.batch is not None]
+
+
 @trainer_mutant("target_count")
 def subtracts_the_borders_twice(epoch: Epoch) -> Epoch:
     """The labels at segment starts are -100 already when the segments are subtracted from the normaliser."""

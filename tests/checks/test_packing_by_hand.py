@@ -21,7 +21,8 @@ def delivered(section=None, comparison=None, window=8, **counted):
     """Evidence of three rows of 20 tokens in all, at a capacity of 8; samples of 8, 8 and 4 tokens."""
     numbers = {"rows": 3, "row_tokens": 20, "batches": 2, "width_tokens": 24, "piece_tokens": 20}
     numbers |= {"idle_tokens": 4, "targets": 7, "expected_targets": 9, "counts": Counter(), "witnesses": {}}
-    expected = SimpleNamespace(capacity=8, lengths=np.array([8, 0, 8, 4]))
+    numbers |= {"rows_hidden": False, "unseen": (), "flattened": 0}
+    expected = SimpleNamespace(capacity=8, batch_size=16, lengths=np.array([8, 0, 8, 4]))
     return SimpleNamespace(
         contract=SimpleNamespace(packing=section, max_tokens_per_bin=8),
         pipeline=SimpleNamespace(maker="mine", expected=expected, window=lambda: window),
@@ -177,3 +178,40 @@ class TestPacking:
         verdict = packing.limit("min_utilization", delivered(section))
         assert verdict.outcome == "failed"
         assert verdict.context[1].startswith("not compared with the reference packers")
+
+
+class TestFlattened:
+    """Batches of one row each, which may hold several packed rows: nothing that counts these is green."""
+
+    def hidden(self, section=None, **counted):
+        unseen = ("capacity", "supervision_per_row")
+        return delivered(section, **({"rows_hidden": True, "unseen": unseen, "flattened": 2} | counted))
+
+    @pytest.mark.parametrize("name", ["min_utilization", "max_rows_over_bound", "max_rows_over_optimal"])
+    @pytest.mark.parametrize("kind", ["limits", "warn"])
+    def test_limits_of_rows_fail_without_a_number(self, name, kind):
+        given = {"limits": PackingLimits(), "warn": PackingLimits(), kind: PackingLimits(**{name: 1})}
+        verdict = packing.limit(name, self.hidden(SimpleNamespace(**given)))
+        assert [verdict.outcome, verdict.measured] == ["failed", None]
+        assert verdict.headline == f"{name}: packed rows cannot be seen in flattened batches"
+        assert verdict.context[0].startswith("mine shows no packed rows, and 2 batches of one row")
+        assert "up to 16 packed rows (packing.batch_size)" in verdict.context[0]
+        assert verdict.advice == "let the trainer deliver its packed rows too: Delivery(rows=…, batch=…)"
+
+    def test_padding_is_a_number_of_batches(self):
+        section = SimpleNamespace(limits=PackingLimits(max_padding_ratio=0.2), warn=PackingLimits())
+        verdict = packing.limit("max_padding_ratio", self.hidden(section))
+        assert [verdict.outcome, verdict.measured] == ["passed", pytest.approx(4 / 24)]
+
+    def test_invariants_of_rows_fail_as_well(self):
+        for name in packing.INVARIANTS.keys() - {"effective_window"}:
+            verdict = packing.invariant(name, self.hidden())
+            rows = name in ("capacity", "supervision_per_row")
+            assert verdict.outcome == ("failed" if rows else "passed")
+            assert ("packed rows cannot be seen" in verdict.headline) == rows
+
+    def test_an_offence_that_was_found_is_told(self):
+        counted = {"unseen": (), "counts": Counter(capacity=1), "witnesses": {"capacity": [Witness("row 0")]}}
+        verdict = packing.invariant("capacity", self.hidden(**counted))
+        assert [verdict.outcome, verdict.measured] == ["failed", 1]
+        assert verdict.context == ("delivered by mine: packed rows not seen, 2 batch rows",)

@@ -69,7 +69,7 @@ def test_no_slices_without_a_column(evidence):
     assert summarize(evidence)["slices"] is None
 
 
-def packed(row_lengths=None):
+def packed(row_lengths=None, *, rows_hidden=False):
     pieces = SimpleNamespace(start=np.array([0, 3, 12]), end=np.array([3, 8, 20]))
     labels = np.array([-100, 1, 1, -100, -100, 1, 1, 1, *[-100] * 12])
     view = SimpleNamespace(
@@ -83,6 +83,7 @@ def packed(row_lengths=None):
         example=view,
         counts={},
         row_lengths=row_lengths,
+        rows_hidden=rows_hidden,
     )
 
 
@@ -109,6 +110,18 @@ def test_occupancy_where_row_lengths_were_recorded(evidence):
     occupancy = summarize(evidence)["packing"]["occupancy"]
     assert len(occupancy) == 20
     assert {step: count for step, count in enumerate(occupancy) if count} == {0: 1, 16: 1, 19: 2}
+
+
+def test_rows_that_were_not_seen_have_no_numbers(evidence):
+    evidence.audit = packed([10, 8], rows_hidden=True)
+    evidence.pipeline = SimpleNamespace(maker="m", expected=SimpleNamespace(capacity=10))
+    summary = summarize(evidence)["packing"]
+    assert [summary[name] for name in ("rows", "utilization", "occupancy", "padding")] == [
+        None,
+        None,
+        None,
+        2,
+    ]
 
 
 def test_offenders_of_the_window_and_the_rows(evidence):
