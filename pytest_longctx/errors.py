@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
 
 
@@ -52,6 +53,17 @@ class PackingError(LongctxError):
 
 class MissingExtraError(LongctxError):
     """An optional dependency is absent."""
+
+
+@contextmanager
+def naming(maker: str, kind: type[LongctxError] = LongctxError) -> Iterator[None]:
+    """Whatever a user's code raises becomes an error that names the code."""
+    try:
+        yield
+    except LongctxError:
+        raise
+    except Exception as error:
+        raise kind(f"{maker} raised {type(error).__name__}: {error}") from error
 
 
 def import_extra(module: str, extra: str, purpose: str) -> ModuleType:

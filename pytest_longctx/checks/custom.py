@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from pytest_longctx.checks.check import Check
-from pytest_longctx.errors import LongctxError
+from pytest_longctx.errors import LongctxError, naming
 from pytest_longctx.sections import CUSTOM
 from pytest_longctx.verdict import Outcome, Verdict
 
@@ -30,7 +30,8 @@ def custom_checks(registered: Mapping[str, Callable[..., Any]]) -> list[Check]:
 
 
 def _judge(name: str, judge: Callable[[Evidence], Any], evidence: Evidence) -> Verdict:
-    verdict = judge(evidence)
+    with naming(f"the check {name!r}"):
+        verdict = judge(evidence)
     if not isinstance(verdict, Verdict):
         raise LongctxError(f"the check {name!r} gave {type(verdict).__name__}, expected a Verdict")
     if verdict.outcome not in get_args(Outcome):

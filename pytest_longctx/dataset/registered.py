@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_longctx.dataset.rows import Row, RowProblem, with_numbers
-from pytest_longctx.errors import DatasetError
+from pytest_longctx.errors import DatasetError, naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -29,13 +29,9 @@ class RegisteredRows:
         return with_numbers(self._numbered(), self._name)
 
     def _numbered(self) -> Generator[tuple[int, Any], None, None]:
-        try:
+        with naming(f"the dataset {self._name!r}", DatasetError):
             for number, value in enumerate(self._make(), 1):
                 yield number, dict(value) if hasattr(value, "keys") else value
-        # The callable is a user's code: it may raise anything.
-        except Exception as error:
-            found = f"raised {type(error).__name__}: {error}"
-            raise DatasetError(f"the dataset {self._name!r} {found}") from error
 
     def fingerprint(self) -> str:
         """SHA-256 over the rows as JSON."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pytest_longctx.errors import LongctxError, PackingError
+from pytest_longctx.errors import LongctxError, PackingError, naming
 from pytest_longctx.packing.admitted import Admitted
 from pytest_longctx.packing.audit import Audit, Delivery, Expected, audit, grouped
 from pytest_longctx.packing.batch import read_row
@@ -57,12 +57,8 @@ class Pipeline:
 
 def guarded(deliver: Callable[[], Iterable[T]], maker: str) -> Iterator[T]:
     """Code under test may raise anything, at any time."""
-    try:
+    with naming(maker, PackingError):
         yield from deliver()
-    except LongctxError:
-        raise
-    except Exception as error:
-        raise PackingError(f"{maker} raised {type(error).__name__}: {error}") from error
 
 
 def build_pipeline(
@@ -99,23 +95,52 @@ def build_pipeline(
             maker,
             expected,
             lambda: packed_deliveries(*parts),
-            lambda rows: _collated(collate, batch_rows(rows, apart=apart), names[1]),
+            lambda rows: _collated(collate, batch_rows(rows, apart=apart), f"collator {names[1]}"),
         )
-    adapter = _named("trainer", terms.trainer.name, {**TRAINERS, **extensions.trainers})
-    trainer = adapter(
-        TrainerRequest(
-            contract=contract,
-            terms=terms,
-            dataset=dataset,
-            samples=samples,
-            fed=np.where(fed, total, 0),
-            planned=lengths,
-            tokenizer=tokenizer,
-            pack=lambda: packer(admitted, capacity),
-            collate=collate,
-        )
+    request = TrainerRequest(
+        contract=contract,
+        terms=terms,
+        dataset=dataset,
+        samples=samples,
+        fed=np.where(fed, total, 0),
+        planned=lengths,
+        tokenizer=tokenizer,
+        pack=lambda: packer(admitted, capacity),
+        collate=collate,
     )
-    return Pipeline(trainer.maker, expected, trainer.deliver, trainer.make_batch, trainer.window)
+    adapter = _named("trainer", terms.trainer.name, {**TRAINERS, **extensions.trainers})
+    return trainer_pipeline(adapter, request, terms.trainer.name, expected)
+
+
+def trainer_pipeline(
+    adapter: Callable[[TrainerRequest], Any], request: TrainerRequest, name: str, expected: Expected
+) -> Pipeline:
+    """The pipeline of a trainer; whatever it raises or lacks is told by its name."""
+    with naming(f"trainer {name}", PackingError):
+        trainer = adapter(request)
+        maker = trainer.maker
+
+    def call(method: str, *arguments: Any) -> Any:
+        with naming(f"{maker}: {method}()", PackingError):
+            function = getattr(trainer, method, None)
+            if not callable(function):
+                raise PackingError(f"{maker}: {method} is a {type(function).__name__}, expected a method")
+            return function(*arguments)
+
+    return Pipeline(
+        maker,
+        expected,
+        lambda: call("deliver"),
+        lambda rows: _collated(partial(call, "make_batch"), rows, f"{maker}: make_batch()"),
+        lambda: _tokens(call("window"), f"{maker}: window()"),
+    )
+
+
+def _tokens(found: Any, maker: str) -> int | None:
+    if found is None or (isinstance(found, int | np.integer) and not isinstance(found, bool)):
+        return None if found is None else int(found)
+    kind = type(found).__name__
+    raise PackingError(f"{maker} gave a {kind}, {found!r}; expected a whole number of tokens, or None")
 
 
 def batch_rows(samples: list[Mapping[str, Any]], *, apart: bool) -> list[dict[str, Any]]:
@@ -168,18 +193,15 @@ def packed_deliveries(
         raise PackingError(f"{maker} gave {type(rows).__name__}, expected an iterable of packed rows")
     for block in grouped(enumerate(guarded(lambda: rows, maker)), batch_size):
         read = [read_row(row, maker, number) for number, row in block]
-        yield Delivery(read, _collated(collate, [dict(row) for _, row in block], names[1]))
+        yield Delivery(read, _collated(collate, [dict(row) for _, row in block], f"collator {names[1]}"))
 
 
-def _collated(collate: Callable[..., Any], rows: list[dict[str, Any]], name: str) -> Mapping[str, Any]:
-    try:
+def _collated(
+    collate: Callable[..., Any], rows: Sequence[Mapping[str, Any]], maker: str
+) -> Mapping[str, Any]:
+    with naming(maker, PackingError):
         batch: Mapping[str, Any] = collate(rows)
-    except LongctxError:
-        raise
-    # A collator under test may raise anything.
-    except Exception as error:
-        raise PackingError(f"collator {name} raised {type(error).__name__}: {error}") from error
     if not isinstance(batch, Mapping):
         found = type(batch).__name__
-        raise PackingError(f"collator {name} gave a {found}, expected a mapping with input_ids and labels")
+        raise PackingError(f"{maker} gave a {found}, expected a mapping with input_ids and labels")
     return batch

@@ -55,6 +55,27 @@ def test_a_registered_check_without_a_verdict(project, verdict, words):
     assert words in odd.error
 
 
+def test_a_registered_check_that_raises(pytester, project):
+    """It is an error that names the function and what it raised, and costs no other check its verdict."""
+    path = project(packing=None)
+
+    def lost(evidence):
+        return {}["no such key"]
+
+    *others, told = check_contract(path, Extensions(checks={"lost": lost})).results
+    assert [told.outcome, told.error] == ["error", "the check 'lost' raised KeyError: 'no such key'"]
+    assert {result.outcome for result in others} == {"passed"}
+    pytester.makeconftest(
+        "def lost(evidence):\n    return {}['no such key']\n"
+        "def pytest_longctx_checks():\n    return {'lost': lost}\n"
+    )
+    result = pytester.runpytest(f"--longctx-contract={path}", "-k", "lost")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["lost: the check 'lost' raised KeyError: 'no such key'"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*conftest.py:2*")
+
+
 @pytest.mark.parametrize("name", ["max_overflow_ratio", "min_kept_supervision_ratio"])
 def test_a_limit_of_a_value_that_is_no_number(name):
     """Each comparison with NaN is false, so that it would pass."""
