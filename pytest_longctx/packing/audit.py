@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from pytest_longctx.errors import PackingError
 from pytest_longctx.packing.account import Audit
-from pytest_longctx.packing.batch import read_batch
+from pytest_longctx.packing.batch import PackedRow, read_batch
 from pytest_longctx.packing.block import Waiting, copied, fields_of
 from pytest_longctx.packing.conservation import Coverage, conservation
 from pytest_longctx.packing.invariants import PER_BATCH, index_range, supervision_per_row
@@ -22,11 +23,10 @@ from pytest_longctx.tokens.sample import IGNORED
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from pytest_longctx.packing.batch import PackedRow
     from pytest_longctx.packing.block import Block
     from pytest_longctx.packing.segments import Segments
     from pytest_longctx.tokens.ledger import Samples
@@ -91,6 +91,7 @@ class _Pass:
         self.batch_rows = 0
 
     def take(self, delivery: Delivery) -> None:
+        _refuse_others(delivery, self.maker)
         if delivery.batch is None and delivery.rows is not None:
             self.waiting.settle()
             self._rows(delivery.rows, apart=True)
@@ -233,6 +234,22 @@ class _Pass:
         found = conservation(self.samples, self.expected, self.index.delivered, self.coverage)
         self.result.add("sample_conservation", found)
         return self.result
+
+
+def _refuse_others(delivery: Any, maker: str) -> None:
+    """Raise where a trainer delivers anything else than packed rows and batches in their own types."""
+    if not isinstance(delivery, Delivery):
+        found = type(delivery).__name__
+        raise PackingError(f"{maker} delivered a {found}, expected Delivery(rows, batch)")
+    rows = delivery.rows
+    if rows is not None and not isinstance(rows, Sequence):
+        raise PackingError(f"{maker} delivered rows as a {type(rows).__name__}, expected a list of PackedRow")
+    for row in rows or ():
+        if not isinstance(row, PackedRow):
+            raise PackingError(
+                f"{maker} delivered a {type(row).__name__} among its rows, expected a PackedRow, as "
+                f"pytest_longctx.packing.batch.read_row makes it of a mapping"
+            )
 
 
 def _targets(view: View) -> tuple[int, int]:
