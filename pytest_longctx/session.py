@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from glob import iglob
@@ -222,17 +223,34 @@ def _extensions(config: pytest.Config) -> Extensions:
     from pytest_longctx.extensions import Extensions, merge
     from pytest_longctx.packing.names import COLLATORS, PACKERS, TRAINERS
 
-    hook = config.hook
+    shipped: dict[str, Any] = {"packer": PACKERS, "collator": COLLATORS, "trainer": TRAINERS}
+    kinds = ("packer", "collator", "trainer", "dataset", "check")
     try:
         return Extensions(
-            packers=merge("packer", PACKERS, hook.pytest_longctx_packers()),
-            collators=merge("collator", COLLATORS, hook.pytest_longctx_collators()),
-            trainers=merge("trainer", TRAINERS, hook.pytest_longctx_trainers()),
-            datasets=merge("dataset", {}, hook.pytest_longctx_datasets()),
-            checks=merge("check", {}, hook.pytest_longctx_checks()),
+            **{f"{kind}s": merge(kind, shipped.get(kind, {}), _registrations(config, kind)) for kind in kinds}
         )
     except LongctxError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _registrations(config: pytest.Config, kind: str) -> list[Mapping[str, Any]]:
+    """What each plugin's hook gave.
+
+    Raises:
+        LongctxError: one gave no mapping.
+    """
+    hook = getattr(config.hook, f"pytest_longctx_{kind}s")
+    given: list[Mapping[str, Any]] = hook()
+    if not all(isinstance(table, Mapping) for table in given):
+        # The results do not say whose they are: each plugin is asked again.
+        for plugin in (one for one in hook.get_hookimpls() if not one.hookwrapper and not one.wrapper):
+            table = plugin.function()
+            if table is not None and not isinstance(table, Mapping):
+                raise LongctxError(
+                    f"{hook.name} of {plugin.plugin_name} gave a {type(table).__name__}, "
+                    f"expected a mapping of names to callables"
+                )
+    return given
 
 
 def show(config: pytest.Config) -> int:

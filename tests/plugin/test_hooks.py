@@ -87,6 +87,25 @@ def test_a_registered_name_that_is_none_is_told_with_waivers(pytester, project):
     result.stderr.fnmatch_lines(["ERROR: the check 'Few Turns' has a name that is not of *"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "found"), [("checks", "[print]", "list"), ("packers", "'mine'", "str")]
+)
+def test_a_hook_that_gives_no_mapping(pytester, project, kind, given, found):
+    """The hook and the plugin are named; the other plugin of the same hook is sound."""
+    project(packing=None)
+    pytester.makepyfile(sound=f"def pytest_longctx_{kind}():\n    return {{}}\n")
+    pytester.makeconftest(f"def pytest_longctx_{kind}():\n    return {given}\n")
+    pytester.syspathinsert()
+    result = pytester.runpytest(CONTRACT, "-p", "sound")
+    assert result.ret != 0
+    said = " ".join((result.stdout.str() + result.stderr.str()).split())
+    words = f"conftest.py gave a {found}, expected a mapping of names to callables"
+    assert f"pytest_longctx_{kind} of " in said
+    assert words in said
+    assert "INTERNALERROR" not in said
+    assert "Traceback" not in said
+
+
 def test_a_check_that_gives_no_verdict(pytester, project):
     project(packing=None)
     pytester.makeconftest("def pytest_longctx_checks():\n    return {'silent': lambda evidence: None}\n")
