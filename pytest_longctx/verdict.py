@@ -45,4 +45,4 @@ def headroom(verdict: Verdict, *, least: bool) -> float | None:
     if verdict.measured is None or verdict.limit is None:
         return None
     distance = verdict.measured - verdict.limit if least else verdict.limit - verdict.measured
-    return distance / verdict.limit if verdict.limit else (0.0 if distance == 0 else None)
+    return distance / abs(verdict.limit) if verdict.limit else (0.0 if distance == 0 else None)
