@@ -63,7 +63,7 @@ INVARIANTS: dict[str, tuple[str, str]] = {
         "do not split samples across rows; reject or truncate them by the window policy",
     ),
     "target_count": (
-        "batch with another number of targets",
+        "row with another number of targets",
         "labels were masked, unmasked or cut at borders",
     ),
     "effective_window": ("another limit in force", "set max_length to the contract's window"),

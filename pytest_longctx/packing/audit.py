@@ -18,6 +18,7 @@ from pytest_longctx.packing.invariants import PER_BATCH, index_range, supervisio
 from pytest_longctx.packing.layout import layouts
 from pytest_longctx.packing.match import UNKNOWN, SampleIndex
 from pytest_longctx.packing.proof import Prover
+from pytest_longctx.packing.targets import other_divisor, other_targets, targets_of_rows
 from pytest_longctx.packing.view import View, Viewer, list_names, row_edges
 from pytest_longctx.tokens.sample import IGNORED
 from pytest_longctx.witness import Witness
@@ -213,15 +214,14 @@ class _Pass:
         if not (result.rows_seen and result.counts["supervision_per_row"]):
             for witness, tokens in supervision_per_row(view):
                 self._idle(witness, tokens)
-        targets, wanted = _targets(view)
+        found, wanted = targets_of_rows(view)
+        targets, expected = int(found.sum()), int(wanted.sum())
         result.targets += targets
-        result.expected_targets += wanted
-        row = f"row {view.first_row}"
-        if targets != wanted:
-            result.add("target_count", [Witness(row, wanted, targets, row=view.first_row)])
-        if normalizer is not None and normalizer != wanted:
-            note = "the trainer's num_items_in_batch"
-            result.add("target_count", [Witness(row, wanted, normalizer, row=view.first_row, note=note)])
+        result.expected_targets += expected
+        if targets != expected:
+            result.add("target_count", other_targets(view, found, wanted))
+        if normalizer is not None and normalizer != expected:
+            result.add("target_count", [other_divisor(view, expected, normalizer)])
         result.width_tokens += view.batch.ids.size
         result.piece_tokens += int((view.pieces.end - view.pieces.start).sum())
         result.fragments += int((view.pieces.known & (view.pieces.offset > 0)).sum())
@@ -250,23 +250,6 @@ def _refuse_others(delivery: Any, maker: str) -> None:
                 f"{maker} delivered a {type(row).__name__} among its rows, expected a PackedRow, as "
                 f"pytest_longctx.packing.batch.read_row makes it of a mapping"
             )
-
-
-def _targets(view: View) -> tuple[int, int]:
-    """Labels of the batch that enter the loss (the first column never does), and those that should.
-
-    A sample's own first token is never predicted; every other label of a token that was delivered is.
-    """
-    found = int(np.count_nonzero(view.batch.labels[:, 1:] != IGNORED))
-    wanted = int(np.count_nonzero(view.source_labels != IGNORED))
-    pieces, samples = view.pieces, view.samples
-    firsts = samples.offsets[pieces.sample[pieces.known & (pieces.offset == 0)]]
-    wanted -= int(np.count_nonzero(samples.labels[firsts] != IGNORED))
-    for piece in np.flatnonzero(pieces.shuffled).tolist():
-        begin = int(samples.offsets[pieces.sample[piece]])
-        labels = samples.labels[begin + 1 : begin + int(pieces.end[piece] - pieces.start[piece])]
-        wanted += int(np.count_nonzero(labels != IGNORED))
-    return found, wanted
 
 
 def _has_target(labels: NDArray[np.int64]) -> bool:

@@ -29,6 +29,13 @@ class PackedRow(NamedTuple):
     lengths: NDArray[np.int64] | None
 
 
+class Fault(NamedTuple):
+    """What a batch says that cannot be. at: its flat position, 0 where it is of the batch as a whole."""
+
+    text: str
+    at: int = 0
+
+
 def read_row(row: Any, maker: str, number: int) -> PackedRow:
     """Check that a packed row can be read at all.
 

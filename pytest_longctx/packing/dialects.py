@@ -27,7 +27,8 @@ _TELLS_PADDING = ("padding_mask", "segment_mask", "seq_lengths")
 def _misnamed(view: View, layout: Layout) -> Iterator[Witness]:
     """Segments that a dialect names otherwise than they are; what it says of padding is left aside."""
     for fault in layout.faults:
-        yield Witness(layout.dialect, found=fault, row=view.first_row)
+        row, _, _ = view.place(fault.at)
+        yield Witness(layout.dialect, found=fault.text, row=row)
     starts, ends = layout.flat
     known = view.pieces.sample != UNKNOWN
     begins, stops = view.pieces.start[known], view.pieces.end[known]

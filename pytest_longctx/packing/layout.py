@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing.batch import to_numpy
+from pytest_longctx.packing.batch import Fault, to_numpy
 from pytest_longctx.packing.mask import read_dense
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Layout:
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     names_segments: bool = True
-    faults: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
     @cached_property
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -57,7 +57,7 @@ def from_flat(
     batch: Batch,
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
-    faults: tuple[str, ...] = (),
+    faults: tuple[Fault, ...] = (),
 ) -> Layout:
     """A layout from segments of the flattened batch; a segment across rows is cut at the row's end."""
     row = starts // batch.width
@@ -100,7 +100,7 @@ def _cu_seq_lens(batch: Batch) -> Layout | None:
         return None
     size = batch.ids.size
     edges = edges.ravel().astype(np.int64)
-    faults = tuple(_edge_faults(edges, size))
+    faults = tuple(map(Fault, _edge_faults(edges, size)))
     edges = np.unique(np.clip(edges, 0, size))
     return from_flat("cu_seq_lens", batch, edges[:-1], edges[1:], faults)
 
@@ -140,12 +140,12 @@ def from_lengths(dialect: str, batch: Batch, lengths: list[NDArray[np.int64]]) -
         lengths = [np.fromiter(chain.from_iterable(row.tolist() for row in lengths), dtype=np.int64)]
     lengths = [row[row > 0] for row in lengths]
     faults = tuple(
-        f"row {number}: lengths add up to {row.sum()}, more than {batch.width} tokens"
+        Fault(f"lengths add up to {row.sum()}, more than {batch.width} tokens", number * batch.width)
         for number, row in enumerate(lengths)
         if row.sum() > batch.width
     )
     if len(lengths) != batch.rows:
-        faults = (*faults, f"has {len(lengths)} rows, the batch {batch.rows}")
+        faults = (*faults, Fault(f"has {len(lengths)} rows, the batch {batch.rows}"))
     ends = [
         np.minimum(np.cumsum(row), batch.width) + number * batch.width for number, row in enumerate(lengths)
     ]

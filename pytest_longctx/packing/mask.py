@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.errors import PackingError
+from pytest_longctx.packing.batch import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ BLOCK = 1024
 
 def read_dense(
     masks: Mapping[str, Any], rows: int, width: int, maker: str
-) -> tuple[Ints, Ints, tuple[str, ...]]:
+) -> tuple[Ints, Ints, tuple[Fault, ...]]:
     """Segments of masks of shape (B or 1, heads or 1, T, T), in the flattened batch.
 
     A bool mask allows where it is true, an additive one where it is near 0. The first mask names the
@@ -46,14 +47,15 @@ def read_dense(
     """
     grids = {name: _Grid(mask, rows, width, maker) for name, mask in masks.items()}
     whole = next(iter(grids.values()))
-    starts, ends, faults = [], [], []
+    starts, ends = [], []
+    faults: list[Fault] = []
     for row in range(rows):
         begin, stop = whole.segments(row)
         starts.append(begin + row * width)
         ends.append(stop + row * width)
         for name, grid in grids.items():
             faults += [
-                f"{name}{' ' if name else ''}{fault}"
+                Fault(f"{name}{' ' if name else ''}{fault.text}", row * width + fault.at)
                 for fault in grid.faults(row, begin, stop, exact=grid is whole)
             ]
     return np.concatenate(starts), np.concatenate(ends), tuple(faults)
@@ -86,15 +88,15 @@ class _Grid:
         starts = np.flatnonzero(begins)
         return starts, stops[np.searchsorted(stops, starts, side="right")]
 
-    def faults(self, row: int, starts: Ints, ends: Ints, *, exact: bool) -> Iterator[str]:
-        """The first fault of each head, in words."""
+    def faults(self, row: int, starts: Ints, ends: Ints, *, exact: bool) -> Iterator[Fault]:
+        """The first fault of each head, in words, at its query in the row."""
         if not exact or row < self.mask.shape[0]:
             for head, grid in enumerate(self._heads(row)):
                 fault = self._fault(grid, starts.tolist(), ends.tolist(), exact=exact)
-                if fault:
-                    yield f"row {row}, head {head}: {fault}"
+                if fault is not None:
+                    yield fault._replace(text=f"head {head}: {fault.text}")
 
-    def _fault(self, grid: Any, starts: list[int], ends: list[int], *, exact: bool) -> str:
+    def _fault(self, grid: Any, starts: list[int], ends: list[int], *, exact: bool) -> Fault | None:
         for start, end in zip(starts, ends, strict=True):
             for query in range(start, end, BLOCK):
                 stop = min(query + BLOCK, end)
@@ -104,7 +106,7 @@ class _Grid:
                 wanted = (stop - query) * (query - start) + (stop - query) * (stop - query + 1) // 2
                 if own != np.count_nonzero(allowed) or (exact and own != wanted):
                     return _describe(allowed, start, query)
-        return ""
+        return None
 
     def _read(self, block: Any) -> Flags:
         """Which places of a block may be seen, bool."""
@@ -131,7 +133,7 @@ def triangle(size: int) -> Flags:
     return _largest_triangle()[:size, :size]
 
 
-def _describe(allowed: Flags, start: int, first: int) -> str:
+def _describe(allowed: Flags, start: int, first: int) -> Fault:
     """What is wrong with the first wrong query of a block; `start` is its segment's, `first` the block's."""
     columns, queries = np.arange(allowed.shape[1]), np.arange(first, first + len(allowed))[:, None]
     own = (columns >= start) & (columns <= queries)
@@ -139,6 +141,6 @@ def _describe(allowed: Flags, start: int, first: int) -> str:
     query, column = (leaks if leaks.size else np.argwhere(own & ~allowed))[0].tolist()
     query += first
     if not leaks.size:
-        return f"token {query} does not see token {column} of its own segment"
+        return Fault(f"token {query} does not see token {column} of its own segment", query)
     where = "which comes after it" if column > query else "of another segment"
-    return f"token {query} sees token {column}{',' if column > query else ''} {where}"
+    return Fault(f"token {query} sees token {column}{',' if column > query else ''} {where}", query)

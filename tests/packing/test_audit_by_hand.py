@@ -104,10 +104,11 @@ def test_what_the_trainer_divides_by(judged, said, offences):
     first, second = said
     found = judged(both(FIRST, SECOND, normalizer=first), both(THIRD, normalizer=second), case=CASE)
     assert found.counts["target_count"] == offences
-    assert [w.row for w in found.witnesses.get("target_count", [])] == [0, 2][:offences]
+    assert [w.row for w in found.witnesses.get("target_count", [])] == [None, 2][:offences]
     if offences:
         witness = found.witnesses["target_count"][0]
         assert [witness.expected, witness.found] == [7, first]
+        assert witness.id == "rows 0–1"
 
 
 def test_a_row_without_a_target(judged):

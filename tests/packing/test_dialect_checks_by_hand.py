@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_longctx.packing.batch import read_batch
+from pytest_longctx.packing.batch import Fault, read_batch
 from pytest_longctx.packing.dialects import (
     _hidden,
     _misnamed,
@@ -54,9 +54,9 @@ class TestMisnamed:
         assert told(_misnamed(view_of(), named((0, 3), (3, 5), (5, 9), (9, 10)))) == []
 
     def test_its_own_faults(self):
-        layout = named((0, 3), (3, 5), (5, 9), dialect="cu_seq_lens", faults=("one", "two"))
+        layout = named((0, 3), (3, 5), (5, 9), dialect="cu_seq_lens", faults=(Fault("one"), Fault("two", 9)))
         found = [(w.id, w.row, w.expected, w.found) for w in _misnamed(view_of(), layout)]
-        assert found == [("cu_seq_lens", 7, None, "one"), ("cu_seq_lens", 7, None, "two")]
+        assert found == [("cu_seq_lens", 7, None, "one"), ("cu_seq_lens", 8, None, "two")]
 
     @pytest.mark.parametrize(
         ("segments", "expected"),

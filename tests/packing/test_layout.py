@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing.batch import read_batch
+from pytest_longctx.packing.batch import Fault, read_batch
 from pytest_longctx.packing.layout import layouts
 
 
@@ -135,12 +135,12 @@ def test_fields_of_another_length_are_not_read():
 )
 def test_faults_of_borders(borders, faults):
     (layout,) = read({"cu_seq_lens_q": borders})
-    assert layout.faults == faults
+    assert layout.faults == tuple(map(Fault, faults))
 
 
 def test_lengths_that_exceed_the_row_are_a_fault():
     (layout,) = read({"seq_lengths": [[4, 4]]})
-    assert layout.faults == ("row 0: lengths add up to 8, more than 6 tokens",)
+    assert layout.faults == (("lengths add up to 8, more than 6 tokens", 0),)
     assert spans(layout) == [(0, 0, 4), (0, 4, 6)]
 
 

@@ -23,7 +23,7 @@ def additive(allowed, dtype="float32"):
 
 def read(mask, rows=1, width=6, name=""):
     starts, ends, faults = read_dense({name: mask}, rows, width, "maker")
-    return list(zip(starts.tolist(), ends.tolist(), strict=True)), faults
+    return list(zip(starts.tolist(), ends.tolist(), strict=True)), tuple(fault.text for fault in faults)
 
 
 @pytest.fixture(params=[1, 2, 1024], autouse=True)
@@ -67,7 +67,7 @@ def test_one_mask_stands_for_all_rows():
 def test_a_fault_of_the_mask_that_stands_for_all_rows_is_told_once():
     allowed = dense([(0, 3), (3, 6)])
     allowed[4, 0] = True
-    assert read(allowed[None, None], rows=3)[1] == ("row 0, head 0: token 4 sees token 0 of another segment",)
+    assert read(allowed[None, None], rows=3)[1] == ("head 0: token 4 sees token 0 of another segment",)
 
 
 @pytest.mark.parametrize(("seen", "own"), [([0, 1, 2, 3], []), ([4], [(4, 5)])])
@@ -90,19 +90,19 @@ def test_a_leak_is_named(query, column, fault):
     allowed = dense(SEGMENTS)
     allowed[query, column] = True
     segments, faults = read(allowed[None, None])
-    assert (segments, faults) == (SEGMENTS, (f"row 0, head 0: {fault}",))
+    assert (segments, faults) == (SEGMENTS, (f"head 0: {fault}",))
 
 
 def test_a_hidden_token_is_named():
     allowed = dense(SEGMENTS)
     allowed[2, 0] = False
-    assert read(allowed[None, None])[1] == ("row 0, head 0: token 2 does not see token 0 of its own segment",)
+    assert read(allowed[None, None])[1] == ("head 0: token 2 does not see token 0 of its own segment",)
 
 
 def test_each_head_is_read():
     allowed = np.repeat(dense(SEGMENTS)[None, None], 3, axis=1)
     allowed[0, 2, 5, 0] = True
-    assert read(allowed)[1] == ("row 0, head 2: token 5 sees token 0 of another segment",)
+    assert read(allowed)[1] == ("head 2: token 5 sees token 0 of another segment",)
 
 
 def test_the_whole_row_is_one_segment():
@@ -116,7 +116,10 @@ def test_a_sliding_mask_beside_the_full_one_may_show_less_but_no_more():
     assert (list(zip(starts, ends, strict=True)), faults) == (SEGMENTS, ())
     near[0, 0, 4, 3] = True
     faults = read_dense({"full_attention": full, "sliding_attention": near}, 1, 6, "maker")[2]
-    assert faults == ("sliding_attention row 0, head 0: token 4 sees token 3 of another segment",)
+    assert [fault.at for fault in faults] == [4]
+    assert tuple(fault.text for fault in faults) == (
+        "sliding_attention head 0: token 4 sees token 3 of another segment",
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 6, 5), (3, 1, 6, 6), (1, 1, 7, 7)])

@@ -118,7 +118,7 @@ class TestFlattened:
 
         found = told(flat, change)
         assert found["boundary_labels"] == [("b", 0, 1, 3, -100, 4)]
-        assert [(row, expected, got) for _, row, _, _, expected, got in found["target_count"]] == [(0, 6, 7)]
+        assert [(row, expected, got) for _, row, _, _, expected, got in found["target_count"]] == [(0, 3, 4)]
 
     def test_a_label_below_that_of_no_target(self, told):
         def change(batch):
