@@ -109,4 +109,4 @@ def _measured(name: str, lengths: LengthHistogram, section: LengthsSection) -> t
         return lengths.percentile(50 if "p50" in name else 95), "tokens"
     if name.endswith("short_share"):
         return lengths.up_to(section.short_threshold) / lengths.count, "ratio"
-    return 1 - lengths.up_to(section.long_threshold) / lengths.count, "ratio"
+    return (lengths.count - lengths.up_to(section.long_threshold)) / lengths.count, "ratio"

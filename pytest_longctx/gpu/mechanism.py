@@ -58,7 +58,11 @@ def memory_trend(found: Found) -> Verdict:
     if len(found.measurements) < len(found.workload.sequence_lengths):
         return not_measured("memory_trend", found)
     falls = [
-        (1 - after.peak.allocated_bytes / before.peak.allocated_bytes, before, after)
+        (
+            (before.peak.allocated_bytes - after.peak.allocated_bytes) / before.peak.allocated_bytes,
+            before,
+            after,
+        )
         for before, after in pairwise(found.measurements)
         if before.peak.allocated_bytes
     ]

@@ -249,6 +249,11 @@ class TestLengths:
         assert limit("max_short_share", 0.5, rows).measured == 0.5
         assert limit("max_long_share", 0.5, rows).measured == 0.25
 
+    @pytest.mark.parametrize(("name", "short", "share"), [("min", 9, 0.1), ("max", 19, 0.05)])
+    def test_a_share_at_exactly_its_limit(self, limit, name, short, share):
+        rows = [(0, 10)] * short + [(0, 40)]
+        assert limit(f"{name}_long_share", share, rows).outcome == "passed"
+
     def test_the_longest_five_rows_are_shown(self, limit):
         verdict = limit("max_tokens", 3, [(0, 1 + place) for place in range(7)])
         assert verdict.witnesses == tuple(

@@ -50,6 +50,14 @@ def test_a_peak_beyond_the_limit_is_known_from_a_run_that_failed(found):
     assert under.headline.startswith("max_peak_memory_gb not measured: out of memory")
 
 
+def test_memory_that_falls_by_exactly_the_tolerance(terms):
+    # From 20 bytes to 17: by 15 %.
+    section = terms(memory_trend_tolerance=0.15)
+    points = (point(4, 1.0, 20), point(8, 1.0, 17))
+    found = Found(section, "real", workload_of(section, "real"), points, None, None, None)
+    assert judge(found)["memory_trend"].outcome == "passed"
+
+
 def test_every_first_line_fits(found):
     failure = Failure("length_curve", "out_of_memory", "x" * 200, "1048576 tokens")
     for verdict in judge(found(failure=failure, max_peak_memory_gb=2.0, min_packing_speedup=1.0)).values():
