@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.build import Measured
 
 MOST_SLICES = 50
+# No name of another value holds a bracket.
+EMPTY = "(empty)"
 
 
 class SliceEvidence(Evidence):
@@ -62,10 +64,10 @@ def slice_values(dataset: Dataset, column: str) -> Counter[str]:
 
 
 def slice_names(values: Sequence[str]) -> dict[str, str]:
-    """A name of `[a-z0-9_]` per value, told apart by numbers where values become alike."""
+    """A name of `[a-z0-9_]` per value, told apart by numbers where values become alike; `(empty)` for ""."""
     names: dict[str, str] = {}
     for value in values:
-        plain = re.sub(r"[^a-z0-9_]+", "_", value.lower()).strip("_") or "value"
+        plain = re.sub(r"[^a-z0-9_]+", "_", value.lower()).strip("_") or ("value" if value else EMPTY)
         name, number = plain, 1
         while name in names:
             number += 1

@@ -30,7 +30,7 @@ class Check:
     """One check of one contract.
 
     key: where the contract asks for it. needs: the link of the evidence it looks at. least: whether its
-    limit is a lower one. slice: the value of the slice column whose rows it looks at, "" for all; part: the
+    limit is a lower one. slice: the value of the slice column whose rows it looks at, None for all; part: the
     last word of its id where a check has several items.
     """
 
@@ -40,7 +40,7 @@ class Check:
     needs: str
     judge: Callable[[Evidence], Verdict]
     least: bool = False
-    slice: str = ""
+    slice: str | None = None
     part: str = ""
 
     @property
@@ -58,7 +58,7 @@ class Check:
 
     def prepare(self, evidence: Evidence) -> Evidence:
         """Make the link that the check needs; the evidence that it looks at."""
-        evidence = evidence.of_slice(self.slice) if self.slice else evidence
+        evidence = evidence if self.slice is None else evidence.of_slice(self.slice)
         getattr(evidence, self.needs)
         # Whatever is said of no sample at all is true; only `rows` says that there is none.
         if self.needs not in _WITHOUT_SAMPLES and self.id != "dataset::rows":

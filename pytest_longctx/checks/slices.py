@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_longctx.checks.check import Check
+from pytest_longctx.slices import EMPTY
 from pytest_longctx.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ def slices(evidence: Evidence) -> Verdict:
     counts = evidence.slice_counts
     if not counts:
         return Verdict("failed", "slices: there is no row", 0, 1, "rows", advice="check dataset.path")
-    small = [f"{value} {rows:,}" for value, rows in counts.most_common() if rows < FEW]
+    small = [f"{value or EMPTY} {rows:,}" for value, rows in counts.most_common() if rows < FEW]
     note = f"; few rows: {', '.join(small)}" if small else ""
     return Verdict("passed", f"slices: {len(counts)}{note}", len(counts), None, "number")

@@ -181,9 +181,9 @@ def _example(evidence: Evidence) -> dict[str, Any] | None:
 
 def _slices(evidence: Evidence) -> list[dict[str, Any]] | None:
     """One line per value of the slice column, the largest first."""
-    groups = evidence.measured.ledger.slices.groups()
-    if not any(groups):
+    if evidence.contract.dataset.slices is None:
         return None
+    groups = evidence.measured.ledger.slices.groups()
     rows = [_slice(evidence, name, chosen) for name, chosen in groups.items()]
     return sorted(rows, key=lambda row: (-row["samples"], row["slice"]))[:MOST_SLICES]
 

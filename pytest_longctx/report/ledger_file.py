@@ -108,6 +108,7 @@ def _blocks(evidence: Evidence) -> Iterator[pa.Table]:
     offences = _offences(evidence)
     files = _files(evidence)
     turns = np.diff(ledger.turn_offsets)
+    sliced = evidence.contract.dataset.slices is not None
     for begin in range(0, len(ledger), BLOCK):
         block = slice(begin, begin + BLOCK)
         ids = ledger.ids[block]
@@ -116,7 +117,7 @@ def _blocks(evidence: Evidence) -> Iterator[pa.Table]:
             "contract": [evidence.contract.display] * len(ids),
             "id": ids,
             "file": [next(files) for _ in ids],
-            "slice": [value or None for value in ledger.slices[block]],
+            "slice": ledger.slices[block] if sliced else [None] * len(ids),
             **{
                 name: getattr(ledger, name)[block]
                 for name in ("template", "prompt", "supervised", "answer", "total")

@@ -69,7 +69,7 @@ def placed(record: dict[str, Any], check: Check, contract: Contract) -> dict[str
         "line": line_of(check, contract),
         "section": check.section,
         "name": "::".join(filter(None, (check.name, check.part))),
-        "slice": check.slice or None,
+        "slice": check.slice,
         "waiver": record.get("waiver"),
     }
 

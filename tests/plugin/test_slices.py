@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_longctx import check_contract
+from pytest_longctx.slices import slice_names
 
 CONTRACT = "--longctx-contract=contracts/sft.yaml"
 
@@ -38,6 +39,43 @@ def test_each_limit_holds_per_slice(pytester, sliced):
         ]
     )
     assert result.ret == 1
+
+
+def test_the_empty_value_is_a_slice_of_its_own(pytester, sliced, rows):
+    """Of ten rows the two too long ones have the source "": 20 % of all, but all of theirs."""
+    path = sliced(slices="source")
+    data = pytester.path / "data" / "chats.jsonl"
+    data.write_text(data.read_text().replace('"The Web"', '""').replace('"books"', '"(empty)"'))
+    result = pytester.runpytest(CONTRACT, "-v")
+    result.stdout.fnmatch_lines_random(
+        [
+            "*::window::max_overflow_ratio PASSED*",
+            "*::window::max_overflow_ratio::empty PASSED*",
+            "*::window::max_overflow_ratio::(empty) FAILED*",
+            "max_overflow_ratio 100 % > 25 %  (2 of 2 samples)",
+        ]
+    )
+    pytester.runpytest("contracts/sft.yaml::window::max_overflow_ratio::(empty)").assert_outcomes(failed=1)
+    judged = {found.check.id: found.check.slice for found in check_contract(path).results}
+    assert judged["window::max_overflow_ratio"] is None
+    assert judged["window::max_overflow_ratio::(empty)"] == ""
+    waiver = "waivers: [{check: 'window::max_overflow_ratio::(empty)', until: 2999-01-01, reason: old}]\n"
+    path.write_text(path.read_text() + waiver)
+    again = pytester.runpytest_subprocess(CONTRACT, "-k", "max_overflow_ratio")
+    assert again.parseoutcomes()["xfailed"] == 1
+
+
+def test_names_of_slices():
+    names = slice_names(["", " ", "(empty)", "The Web", "empty", "the-web", "值"])
+    assert names == {
+        "(empty)": "",
+        "value": " ",
+        "empty": "(empty)",
+        "the_web": "The Web",
+        "empty_2": "empty",
+        "the_web_2": "the-web",
+        "value_2": "值",
+    }
 
 
 def test_a_slice_can_be_pasted_back(pytester, sliced):

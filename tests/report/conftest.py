@@ -21,7 +21,7 @@ CONTRACT = """\
 contract: 1
 name: sft-4k
 description: Support <b>chats</b>
-dataset: {path: d.jsonl, shape: lengths}
+dataset: {path: d.jsonl, shape: lengths, slices: source}
 lengths:
   short_threshold: 4
   long_threshold: 8

@@ -64,9 +64,14 @@ def test_slices_by_size_then_name(evidence):
     assert second["kept_supervision_ratio"] == pytest.approx(10 / 12)
 
 
-def test_no_slices_without_a_column(evidence):
-    evidence.measured.ledger = replace(evidence.measured.ledger, slices=Repeated(["", "", "", ""]))
+def test_no_slices_without_a_column(evidence, write_contract):
+    evidence.contract = write_contract(text="contract: 1\ndataset: {path: d.jsonl, shape: lengths}\n")
     assert summarize(evidence)["slices"] is None
+
+
+def test_the_empty_value_is_a_slice(evidence):
+    evidence.measured.ledger = replace(evidence.measured.ledger, slices=Repeated([""] * 4))
+    assert [(one["slice"], one["samples"]) for one in summarize(evidence)["slices"]] == [("", 4)]
 
 
 def packed(row_lengths=None, *, rows_hidden=False):

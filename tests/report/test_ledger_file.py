@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from pytest_longctx.report import ledger_file
 from pytest_longctx.report.ledger_file import COLUMNS, combine, schema, write_part
+from pytest_longctx.tokens.columns import Repeated
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -79,8 +81,15 @@ def test_every_column_says_what_it_holds():
 def test_without_a_window_nothing_is_decided(evidence, write_contract, tmp_path):
     evidence.contract = write_contract(text="contract: 1\ndataset: {path: d.jsonl, shape: lengths}\n")
     evidence.dataset = []
+    evidence.measured.ledger = replace(evidence.measured.ledger, slices=Repeated([""] * 4))
     (row, *_) = parquet.read_table(write_part(evidence, tmp_path / "l")).to_pylist()
     assert (row["decision"], row["kept"], row["file"], row["reasons"]) == (None, None, None, [])
+    assert row["slice"] is None
+
+
+def test_the_empty_value_of_the_slice_column_is_no_null(evidence, written):
+    evidence.measured.ledger = replace(evidence.measured.ledger, slices=Repeated(["", "x", "", "x"]))
+    assert written()["slice"].to_pylist() == ["", "x", "", "x"]
 
 
 def test_no_part_without_samples(contract, tmp_path):
