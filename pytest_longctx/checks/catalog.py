@@ -19,7 +19,8 @@ _DATA: dict[str, Entry] = {
         "Pass the date in `template_kwargs`, or use a template that does not ask for it.",
     ),
     "tokenizer::single_bos": Entry(
-        "That begin-of-sequence stands at most once, at the start.",
+        "That begin-of-sequence stands at most once, at the start. Where the template writes it in every "
+        "turn: not twice at the start, and in no message's text.",
         "Rendering writes it and tokenizing adds it again: the model sees a start it never saw before.",
         "Let either the template or the tokenizer write it.",
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.dataset import all_messages, role_offences
-from pytest_longctx.tokens.align import runs_backwards, uncovered
+from pytest_longctx.tokens.align import paint, runs_backwards, uncovered
 from pytest_longctx.tokens.locate import PROMPT_ROLES
 from pytest_longctx.tokens.sample import block_messages
 from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, tool_calls
@@ -17,22 +17,42 @@ from pytest_longctx.witness import Witness
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from pytest_longctx.tokens.inspect import Inspector
     from pytest_longctx.tokens.sample import Draft, Sample
 
 
 def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """At most one BOS, at the start; exactly one where the tokenizer adds it to plain text."""
+    """At most one BOS, at the start; exactly one where the tokenizer adds it to plain text.
+
+    Where the template writes it in every turn: none twice at the start, and none in a message's text.
+    """
     if inspector.bos is None:
         return
     places = np.flatnonzero(sample.ids == inspector.bos)
-    wrong = places[places > 0]
+    in_turns = inspector.scaffold.bos_in_turns
+    wrong = _beside_turns(sample, places) if in_turns else places[places > 0]
     missing = inspector.adds_bos and sample.draft is not None and len(sample.ids) and not places.size
     if wrong.size or missing:
         position = int(wrong[0]) if wrong.size else 0
-        yield Witness(
-            sample.conversation.id, "one BOS, at position 0", f"{places.size} BOS", position=position
+        expected = (
+            "BOS once at the start, and where the template writes it"
+            if in_turns
+            else "one BOS, at position 0"
         )
+        yield Witness(sample.conversation.id, expected, f"{places.size} BOS", position=position)
+
+
+def _beside_turns(sample: Sample, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The BOS that no turn has by design: a second one at the start, and those of messages' texts."""
+    second = places[1:2] if places[:2].tolist() == [0, 1] else places[:0]
+    # A text that no template rendered here may hold turns itself.
+    if sample.draft is None or sample.draft.special_tokens:
+        return second
+    of_texts = np.zeros(len(sample.ids), dtype=np.bool_)
+    paint(of_texts, sample.pieces, True)
+    return np.concatenate([second, places[of_texts[places]]])
 
 
 def offsets(inspector: Inspector, sample: Sample) -> Iterator[Witness]:

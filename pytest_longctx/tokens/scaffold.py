@@ -29,12 +29,14 @@ class Scaffold:
     token to its last visible character; empty where it has none. leads: per role, and for reasoning, what
     stands right in front of its text, so that a one-letter text is not found in a header. trained_header:
     words of the header that stand in the generation block, although the generation prompt gives them.
+    bos_in_turns: whether BOS stands at the border of turns, and not only at the start.
     """
 
     terminators: tuple[str, ...] | None = None
     header: str = ""
     leads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trained_header: str = ""
+    bos_in_turns: bool = False
 
 
 def read_scaffold(renderer: Renderer) -> Scaffold:
@@ -87,7 +89,9 @@ class _Probe:
         leads = {**self.leads(), "user": between.removeprefix(earlier)[-_LEAD:], "reasoning": inner}
         answers = tuple(dict.fromkeys(lead[-_LEAD:] for lead in (opening, last_opening, after) if lead))
         header, trained = _header(opening, ends, added), self.trained_header(added)
-        return Scaffold(ends, header, {**_known(leads), "assistant": answers}, trained)
+        bos = self.renderer.tokenizer.backend.bos_token
+        bos_in_turns = bool(bos) and bos in between + last_opening
+        return Scaffold(ends, header, {**_known(leads), "assistant": answers}, trained, bos_in_turns)
 
     def trained_header(self, added: list[str]) -> str:
         """Visible words of the generation prompt that are supervised, special tokens and reasoning apart."""

@@ -48,6 +48,22 @@ def test_the_end_of_a_turn_is_read_off(body, expected):
     assert scaffold(loop(body)).terminators == expected
 
 
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (loop("<s>{{ m.content }}"), True),
+        (loop("{{ '<s>' if m.role == 'user' }}{{ m.content }}"), True),
+        (loop("{{ '<s>' if m.role == 'assistant' }}{{ m.content }}"), True),
+        # Twice, and at the end, but between no turns.
+        ("<s><s>" + loop("{{ m.role }}:{{ m.content }}</s>"), False),
+        (loop("{{ m.role }}:{{ m.content }}</s>") + "<s>", False),
+        (CHATML, False),
+    ],
+)
+def test_bos_between_turns(template, expected):
+    assert scaffold(template).bos_in_turns is expected
+
+
 def test_templates_of_content_parts():
     body = "<|im_start|>{{ m.role }}:{% for p in m.content %}{{ p.text }}{% endfor %}<|im_end|>"
     assert scaffold(loop(body)).terminators == ("<|im_end|>",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.labels import data
-from tests.mutants.labels.contracts import Case, backend, completions, rows
+from tests.mutants.labels.contracts import CHATML, Case, backend, completions, rows
 from tests.mutants.labels.templates import TEMPLATES
 
 
@@ -55,6 +55,59 @@ def test_a_template_that_writes_bos_twice(tmp_path):
         "utf-8"
     )
     assert failed(Case(tmp_path, template, tokenizer).write(rows())) == {"tokenizer::single_bos"}
+
+
+# Llama 2 opens every exchange with BOS; so does ChatML where BOS is its start of turn.
+EXCHANGES = (
+    "{%- for m in messages -%}{%- if m.role == 'user' -%}"
+    "{{- bos_token + '[INST] ' + m.content + ' [/INST]' -}}"
+    "{%- else -%}{%- generation -%}{{- ' ' + m.content + ' <|im_end|>' -}}{%- endgeneration -%}{%- endif -%}"
+    "{%- endfor -%}"
+)
+IN_TURNS = pytest.mark.parametrize(
+    ("template", "bos"), [(EXCHANGES, "<s>"), (CHATML, "<|im_start|>")], ids=["exchanges", "turns"]
+)
+
+
+def with_bos(bos):
+    tokenizer = backend()
+    tokenizer.add_special_tokens({"bos_token": bos})
+    return tokenizer
+
+
+def exchanges():
+    found = rows()[:2]
+    del found[0]["messages"][0]
+    return found
+
+
+@IN_TURNS
+def test_bos_in_every_turn_by_design(tmp_path, template, bos):
+    assert Case(tmp_path, template, with_bos(bos)).write(exchanges()).outcomes() == {}
+
+
+@IN_TURNS
+def test_bos_in_every_turn_and_once_more_at_the_start(tmp_path, template, bos):
+    case = Case(tmp_path, "{{- bos_token -}}" + template, with_bos(bos)).write(exchanges())
+    assert failed(case) == {"tokenizer::single_bos"}
+
+
+@IN_TURNS
+def test_bos_in_every_turn_and_in_a_text(tmp_path, template, bos):
+    values = exchanges()
+    values[1]["messages"][0]["content"] = f"Say {bos} hello."
+    case = Case(tmp_path, template, with_bos(bos)).write(values)
+    assert failed(case) == {"tokenizer::single_bos", "dataset::control_tokens"}
+    witness = case.verdict("tokenizer::single_bos").witnesses[0]
+    assert witness["id"] == "one"
+
+
+def test_ids_and_texts_with_bos_in_every_turn(tmp_path):
+    case = Case(tmp_path, tokenizer=with_bos("<|im_start|>")).write(data.tokens())
+    assert case.outcomes() == {}
+    (tmp_path / "rows.jsonl").unlink()
+    turns = "<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>"
+    assert case.write([{"uid": "text", "text": turns}]).outcomes() == {}
 
 
 def test_a_tokenizer_that_adds_bos_to_a_text_that_has_it(tmp_path):
