@@ -9,7 +9,9 @@ from pytest_longctx.contract import SECTIONS
 
 _DATA: dict[str, Entry] = {
     "tokenizer::pinned": Entry(
-        "That tokenizer files, template and template kwargs have the fingerprint that the contract names.",
+        "That tokenizer files, template and template kwargs have the fingerprint that the contract names. "
+        "Files of a vocabulary beside `tokenizer.json` count, and of `config.json` the model type and the "
+        "tokenizer's class.",
         "A template that changes under the data changes every label, silently.",
         "If the change is on purpose, put the fingerprint that the message shows into the contract.",
     ),

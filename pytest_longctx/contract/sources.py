@@ -64,7 +64,8 @@ class TokenizerSection(Section):
     )
     fingerprint: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = Field(
         default=None,
-        description="Pin over tokenizer files, template and kwargs: `sha256:` and 64 hex digits.",
+        description="Pin over tokenizer files, template and kwargs: `sha256:` and 64 hex digits. Vocabulary "
+        "and merges beside tokenizer.json count, and the model type in config.json.",
     )
 
     @property

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import Contract, TokenizerSection
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+# Where a class of tokenizers makes its backend of its own files, or config.json chooses the class, ids follow
+# from these as well.
+VOCABULARY_FILES = (
+    *("vocab.json", "merges.txt", "vocab.txt", "*.model", "*.tiktoken", "*tekken*.json", "tokenizer.*.json"),
+)
+CONFIG_KEYS = ("model_type", "tokenizer_class")
 MAX_TEMPLATE = 1 << 20
 GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
@@ -188,9 +195,19 @@ def _compile(name: str, template: str) -> None:
 
 
 def _file_parts(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for name in TOKENIZER_FILES:
+    vocabulary = {
+        path.name
+        for path in folder.iterdir()
+        if any(fnmatchcase(path.name, pattern) for pattern in VOCABULARY_FILES)
+    }
+    for name in (*TOKENIZER_FILES, *sorted(vocabulary)):
         if (folder / name).is_file():
             yield name, (folder / name).read_bytes()
+    if (folder / "config.json").is_file():
+        config = json.loads((folder / "config.json").read_bytes())
+        # Other keys of a checkpoint's configuration change no id.
+        if chosen := {key: config[key] for key in CONFIG_KEYS if config.get(key) is not None}:
+            yield "config.json", json.dumps(chosen).encode()
 
 
 def _fingerprint(parts: Any, template: str | None, kwargs: dict[str, Any]) -> str:
