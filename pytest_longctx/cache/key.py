@@ -51,8 +51,9 @@ def row_key(row: Conversation) -> bytes | None:
 
 def settings_key(tokenizer: Tokenizer, terms: SupervisionSection) -> str | None:
     """40 hex digits over all but the row that an entry follows from; None where no row can be known."""
-    if tokenizer.template is not None and _UNSTEADY.search(tokenizer.template):
-        return None
+    for one in (tokenizer, tokenizer.with_tools):
+        if one is not None and one.template is not None and _UNSTEADY.search(one.template):
+            return None
     settings = {
         "tokenizer": tokenizer.fingerprint,
         "supervision": terms.model_dump(mode="json"),

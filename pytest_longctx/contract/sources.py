@@ -57,7 +57,8 @@ class TokenizerSection(Section):
     revision: Commit | None = Field(default=None, description="Commit of a Hub id, 40 hexadecimal digits.")
     chat_template: Text | None = Field(
         default=None,
-        description="Template file; `trl:NAME` names one that TRL ships. Default: the tokenizer's own.",
+        description="Template file; `trl:NAME` names one that TRL ships. Default: the tokenizer's own, and "
+        "its `tool_use` for rows with tools where it has one.",
     )
     template_kwargs: dict[str, Any] = Field(
         default_factory=dict, description="Variables passed to the template, as the trainer passes them."

@@ -149,7 +149,7 @@ class TrlSft(_OnCpu):
         """Build an SFTTrainer."""
         trl = import_extra("trl", "trl", self.maker)
         backend = copy.deepcopy(self.request.tokenizer.backend)
-        backend.chat_template = self.request.tokenizer.template
+        backend.chat_template = self.request.tokenizer.chat_template
         return trl.SFTTrainer(
             model=tiny_model(len(backend)),
             args=trl.SFTConfig(**self.arguments(**self._fixed())),

@@ -16,6 +16,7 @@ from pytest_longctx.tokens.ledger import Samples, SampleWriter
 from pytest_longctx.tokens.sample import Sampler
 from pytest_longctx.tokens.scaffold import read_scaffold
 from pytest_longctx.tokens.template import Renderer
+from pytest_longctx.tokens.with_tools import SamplerByTools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +58,10 @@ class Measured:
 def make_sampler(tokenizer: Tokenizer, terms: SupervisionSection) -> Sampler:
     """The supervision policy over the tokenizer's template."""
     renderer = Renderer(tokenizer)
-    return Sampler(renderer, read_scaffold(renderer), terms)
+    sampler = Sampler(renderer, read_scaffold(renderer), terms)
+    if tokenizer.with_tools is None:
+        return sampler
+    return SamplerByTools(sampler, make_sampler(tokenizer.with_tools, terms))
 
 
 def measure(

@@ -30,6 +30,7 @@ class Inspector:
     def __init__(self, sampler: Sampler) -> None:
         backend, template = sampler.tokenizer.backend, sampler.tokenizer.template or ""
         self.sampler, self.scaffold = sampler, sampler.scaffold
+        self._others: dict[Sampler, Inspector] = {}
         self.terms: SupervisionSection = sampler.terms
         self.bos = backend.bos_token_id if backend.bos_token_id != backend.eos_token_id else None
         self.adds_bos = self.bos is not None and backend("a")["input_ids"][:1] == [self.bos]
@@ -52,9 +53,18 @@ class Inspector:
         """int32[h], the ids that open an assistant turn; empty where they are not known."""
         return self.sampler.plain_ids(self.scaffold.header)
 
+    def _inspector(self, sampler: Sampler) -> Inspector:
+        """The inspector of rows that another template renders, or this one."""
+        if sampler is self.sampler:
+            return self
+        if sampler not in self._others:
+            self._others[sampler] = Inspector(sampler)
+        return self._others[sampler]
+
     def offences(self, sample: Sample) -> list[tuple[str, Witness]]:
         """The offences of one sample, with the checks that they concern."""
-        found = ((check, next(inspection(self, sample), None)) for check, inspection in INSPECTIONS.items())
+        own = self._inspector(self.sampler.of(sample.conversation))
+        found = ((check, next(inspection(own, sample), None)) for check, inspection in INSPECTIONS.items())
         return [(check, witness) for check, witness in found if witness is not None]
 
 

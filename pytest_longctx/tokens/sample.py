@@ -90,6 +90,10 @@ class Sampler:
         self.markers = [self.plain_ids(marker) for marker in _marker_list(terms.marker)]
         self._by_blocks = terms.turns in ("all", "last") and not self.markers
 
+    def of(self, conversation: Conversation) -> Sampler:
+        """The sampler over the template that renders this row."""
+        return self
+
     def plain_ids(self, text: str) -> NDArray[np.int32]:
         """int32[n], the ids of a text without special tokens around it."""
         return self.encoder.ids([text], special=False)[0]

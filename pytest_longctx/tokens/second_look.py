@@ -123,8 +123,12 @@ def growing_prefixes(conversations: Iterable[Conversation], sampler: Sampler) ->
             "one that keeps prefixes, such as TRL's training templates, can be judged"
         )
         return look
+    claims = {sampler: True}
     for conversation in conversations:
-        messages = conversation.messages or []
+        own = sampler.of(conversation)
+        if own not in claims:
+            claims[own] = _claims_prefixes(own)
+        messages = (conversation.messages or []) if claims[own] else []
         ends = [at + 1 for at, message in enumerate(messages) if message.get("role") == "assistant"]
         if len(ends) > 1 or (ends and ends[0] < len(messages)):
             look.add(_broken_prefix(conversation, messages, ends, sampler))
@@ -158,4 +162,6 @@ def _broken_prefix(
 
 
 def _rendered(conversation: Conversation, messages: Messages, sampler: Sampler) -> Rendering:
-    return sampler.renderer.render(messages, conversation.tools, conversation.template_kwargs)
+    return sampler.of(conversation).renderer.render(
+        messages, conversation.tools, conversation.template_kwargs
+    )

@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,24 +30,37 @@ VOCABULARY_FILES = (
     *("vocab.json", "merges.txt", "vocab.txt", "*.model", "*.tiktoken", "*tekken*.json", "tokenizer.*.json"),
 )
 CONFIG_KEYS = ("model_type", "tokenizer_class")
+TOOL_USE = "tool_use"
 MAX_TEMPLATE = 1 << 20
 GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """A fast tokenizer with the template that goes with it."""
+    """A fast tokenizer with the template that goes with it.
+
+    with_tools: the same with another template, which transformers takes for rows with tools; None where one
+    template renders all rows.
+    """
 
     backend: PreTrainedTokenizerBase
     template: str | None
     template_name: str
     template_kwargs: dict[str, Any]
     fingerprint: str
+    with_tools: Tokenizer | None = None
 
     @property
     def marks_generation(self) -> bool:
         """Whether the template says which text the assistant generates."""
         return self.template is not None and GENERATION.search(self.template) is not None
+
+    @property
+    def chat_template(self) -> str | dict[str, str | None] | None:
+        """The template, or both by the names under which transformers chooses."""
+        if self.with_tools is None:
+            return self.template
+        return {"default": self.template, TOOL_USE: self.with_tools.template}
 
 
 def load_tokenizer(contract: Contract) -> Tokenizer:
@@ -60,11 +73,18 @@ def load_tokenizer(contract: Contract) -> Tokenizer:
     folder = _folder(contract, terms)
     backend = _load_backend(folder or terms.path, terms.revision)
     name, template = _template(contract, terms, backend)
-    if template is not None:
-        _compile(name, template)
-    parts = _file_parts(folder) if folder else [("revision", f"{terms.path}@{terms.revision}".encode())]
+    tool_use = _tool_use(terms, backend)
+    for each, text in ((name, template), (f"{name} {TOOL_USE}", tool_use)):
+        if text is not None:
+            _compile(each, text)
+    parts = list(_file_parts(folder)) if folder else [("revision", f"{terms.path}@{terms.revision}".encode())]
+    if tool_use is not None:
+        parts.append((TOOL_USE, tool_use.encode()))
     fingerprint = _fingerprint(parts, template, terms.template_kwargs)
-    return Tokenizer(backend, template, name, dict(terms.template_kwargs), fingerprint)
+    one = Tokenizer(backend, template, name, dict(terms.template_kwargs), fingerprint)
+    if tool_use is None:
+        return one
+    return replace(one, with_tools=replace(one, template=tool_use, template_name=f"{name} {TOOL_USE}"))
 
 
 def _terms(contract: Contract) -> TokenizerSection:
@@ -142,6 +162,14 @@ def _template(
         raise TokenizerError(
             f"tokenizer.chat_template: {named} cannot be read: {first_line(error)}"
         ) from error
+
+
+def _tool_use(terms: TokenizerSection, backend: PreTrainedTokenizerBase) -> str | None:
+    """The template that transformers takes for rows with tools, unless the contract names one for all."""
+    own: Any = backend.chat_template
+    named = own if isinstance(own, dict) and terms.chat_template is None else {}
+    found: str | None = named.get(TOOL_USE)
+    return found
 
 
 def trl_templates() -> Path:
