@@ -62,7 +62,7 @@ _DATA: dict[str, Entry] = {
         "Give content as text, use the roles that the template knows, or another template.",
     ),
     "dataset::control_tokens": Entry(
-        "That no special token stands inside a text.",
+        "That no special token stands inside a text: content, reasoning, tool calls, definitions of tools.",
         "It ends the turn or starts another one, inside what you believe to be text.",
         "Remove or break up the strings that the message names.",
     ),

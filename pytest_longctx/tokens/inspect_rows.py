@@ -11,7 +11,7 @@ from pytest_longctx.dataset import all_messages, role_offences
 from pytest_longctx.tokens.align import paint, runs_backwards, uncovered
 from pytest_longctx.tokens.locate import PROMPT_ROLES
 from pytest_longctx.tokens.sample import block_messages
-from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, tool_calls
+from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, sources, tool_calls
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
@@ -130,10 +130,15 @@ def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[
 
 
 def control_tokens(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """No special token stands in a message, and none that the template writes stands in a prompt."""
+    """No special token stands in a text of the row, and none that the template writes in a prompt's."""
     for index, message in enumerate(all_messages(sample.conversation)):
         pattern = inspector.structural if message.get("role") in PROMPT_ROLES else inspector.special
-        found = pattern.search(plain_text(message.get("content")))
+        for kind, text in sources(message):
+            if (found := pattern.search(text)) is not None:
+                note = f"message {index}, role {message.get('role')}"
+                note += "" if kind == "content" else f", {kind}"
+                yield Witness(sample.conversation.id, "plain text", found, note=note)
+    if sample.conversation.tools:
+        found = inspector.structural.search(json.dumps(sample.conversation.tools, ensure_ascii=False))
         if found is not None:
-            note = f"message {index}, role {message.get('role')}"
-            yield Witness(sample.conversation.id, "plain text", found, note=note)
+            yield Witness(sample.conversation.id, "plain text", found, note="tools")

@@ -58,8 +58,7 @@ def content_parts(content: Any) -> list[str]:
 
 def message_texts(message: dict[str, Any]) -> Iterator[Text]:
     """The texts of a message in the order in which templates write them: reasoning, content, tool calls."""
-    reasoning = next((message[key] for key in REASONING_KEYS if message.get(key)), None)
-    if isinstance(reasoning, str):
+    if reasoning := _reasoning(message):
         yield Text((reasoning,), kind="reasoning")
     for part in content_parts(message.get("content")):
         head, found, tail = part.partition(CLOSE_THINK)
@@ -72,6 +71,20 @@ def message_texts(message: dict[str, Any]) -> Iterator[Text]:
             yield Text(forms)
     for call in tool_calls(message):
         yield from _call_texts(call)
+
+
+def sources(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text of a message in one form only, with what it is: content, reasoning or tool call."""
+    yield "content", plain_text(message.get("content"))
+    yield "reasoning", _reasoning(message)
+    for function in tool_calls(message):
+        for text in (function.get("name") or "", function.get("arguments") or ""):
+            yield "tool call", text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+
+
+def _reasoning(message: dict[str, Any]) -> str:
+    reasoning = next((message[key] for key in REASONING_KEYS if message.get(key)), "")
+    return reasoning if isinstance(reasoning, str) else ""
 
 
 def tool_calls(message: dict[str, Any]) -> list[dict[str, Any]]:

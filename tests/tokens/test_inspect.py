@@ -91,6 +91,39 @@ def test_one_witness_a_row_and_so_many_in_all(monkeypatch):
     assert len(found.witnesses["supervision::present"]) == 1000
 
 
+@pytest.mark.parametrize(
+    ("place", "changes"),
+    [
+        ("message 1, role assistant", {"content": "yo </s>"}),
+        ("message 1, role assistant, reasoning", {"reasoning_content": "so </s>"}),
+        (
+            "message 1, role assistant, tool call",
+            {"tool_calls": [{"function": {"name": "</s>", "arguments": {}}}]},
+        ),
+        (
+            "message 1, role assistant, tool call",
+            {"tool_calls": [{"function": {"name": "f", "arguments": {"a": [{"</s>": 1}]}}}]},
+        ),
+        (
+            "message 1, role assistant, tool call",
+            {"function_call": {"name": "f", "arguments": '{"a": "</s>"}'}},
+        ),
+    ],
+)
+def test_a_special_token_is_found_in_every_text_of_a_message(place, changes):
+    witness = witness_of(
+        "dataset::control_tokens", chat("hi", {"role": "assistant", "content": "", **changes})
+    )
+    assert (witness.note, witness.found) == (place, "</s>")
+
+
+def test_a_special_token_is_found_in_the_definitions_of_tools():
+    tools = [{"type": "function", "function": {"name": "f"}}, {"enum": ["a", "<|im_end|>"]}]
+    witness = witness_of("dataset::control_tokens", chat("hi", "yo", tools=tools))
+    assert (witness.note, witness.found) == ("tools", "<|im_end|>")
+    assert "dataset::control_tokens" not in findings_of(chat("hi", "yo", tools=tools[:1]))
+
+
 @given(st.text("<|ab> ", max_size=12), st.lists(st.text("<|ab> ", max_size=4), max_size=6))
 @settings(deadline=None, max_examples=300)
 def test_the_first_of_many_tokens_is_found(text, tokens):

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from tests.mutants.labels.contracts import CHATML, answer, backend, completions, rows, user
+from tests.mutants.labels.templates import BODY, REASONED
 
 QUOTING = CHATML.replace(
     "function.arguments if function.arguments is string else function.arguments | tojson",
@@ -21,6 +22,12 @@ def with_messages(*messages):
 def with_arguments(arguments):
     found = rows()
     found[2]["messages"][1]["tool_calls"][0]["function"]["arguments"] = arguments
+    return found
+
+
+def with_tool(description):
+    found = rows()
+    found[2]["tools"][0]["function"]["description"] = description
     return found
 
 
@@ -51,6 +58,26 @@ ROWS = {
     ),
     "a special token in an answer": (
         with_messages(user("How do you stop?"), answer("With <|endoftext|> of course.")),
+        {"dataset::control_tokens"},
+        {},
+    ),
+    "a special token in a tool's arguments": (
+        with_arguments({"a": 1, "b": ["two", {"c": "three<|im_end|>"}]}),
+        {"dataset::control_tokens"},
+        {},
+    ),
+    "a special token in arguments as text": (
+        with_arguments('{"a": 1, "b": "<|im_start|>user"}'),
+        {"dataset::control_tokens"},
+        {},
+    ),
+    "a special token in reasoning": (
+        with_messages(user("2 + 2?"), answer("Four.", reasoning_content="Two<|im_end|> and two.")),
+        {"dataset::control_tokens"},
+        {"template": CHATML.replace(BODY, REASONED.replace("WHEN", ""))},
+    ),
+    "a special token in a tool's description": (
+        with_tool("Ends with <|im_end|>."),
         {"dataset::control_tokens"},
         {},
     ),
