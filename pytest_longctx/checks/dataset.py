@@ -36,8 +36,9 @@ def checks(contract: Contract) -> list[Check]:
         finding(
             "dataset",
             "content_survives",
-            "text lost in rendering",
-            "the template drops it: give content as text, use roles it knows, or a template that keeps it",
+            "text lost in rendering, or written as source",
+            "flatten a list of parts to text, or use a template that reads parts; use roles it knows, and a "
+            "template that keeps reasoning",
         ),
         finding(
             "dataset",

@@ -11,7 +11,7 @@ from pytest_longctx.dataset import all_messages, role_offences
 from pytest_longctx.tokens.align import paint, runs_backwards, uncovered
 from pytest_longctx.tokens.locate import PROMPT_ROLES
 from pytest_longctx.tokens.sample import block_messages
-from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, sources, tool_calls
+from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, source_forms, sources, tool_calls
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from pytest_longctx.tokens.inspect import Inspector
     from pytest_longctx.tokens.sample import Draft, Sample
+
+_SHOWN = 60  # characters of a part's source
 
 
 def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
@@ -105,9 +107,10 @@ def _is_object(arguments: str) -> bool:
 
 
 def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """Every assistant text is in what the template rendered, and its reasoning once."""
+    """Every assistant text is in what the template rendered, its reasoning once, and no part as source."""
     if sample.draft is None:
         return
+    yield from _parts_as_source(sample.draft)
     for index, lost, whole in sample.draft.located.lost:
         if lost:
             note = f"message {index}: {lost} of {whole} characters are not in the rendered text"
@@ -116,6 +119,14 @@ def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         if found > max(1, given):
             note = f"message {index}: the template writes {found} reasoning blocks"
             yield Witness(sample.conversation.id, max(1, given), found, note=note)
+
+
+def _parts_as_source(draft: Draft) -> Iterator[Witness]:
+    for index, message in enumerate(all_messages(draft.conversation)):
+        source = next((form for form in source_forms(message.get("content")) if form in draft.text), None)
+        if source is not None:
+            note = f"message {index}, role {message.get('role')}: the template writes {source[:_SHOWN]}"
+            yield Witness(draft.conversation.id, "the text of its parts", "the parts as source", note=note)
 
 
 def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:

@@ -56,6 +56,14 @@ def content_parts(content: Any) -> list[str]:
     return [part if isinstance(part, str) else str(part.get("text") or "") for part in parts if part]
 
 
+def source_forms(content: Any) -> tuple[str, ...]:
+    """The first part of a list of parts, as templates that expect a text write it: in Python or in JSON."""
+    if not isinstance(content, list) or not content:
+        return ()
+    first = next((part for part in content if isinstance(part, dict)), content)
+    return str(first), json.dumps(first, ensure_ascii=False)
+
+
 def message_texts(message: dict[str, Any]) -> Iterator[Text]:
     """The texts of a message in the order in which templates write them: reasoning, content, tool calls."""
     if reasoning := _reasoning(message):

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from pytest_longctx.checks import dataset as dataset_checks
-from tests.mutants.labels.contracts import Case, answer, rows, user
+from tests.mutants.labels.contracts import CHATML, Case, answer, rows, user
 
 needs_datasets = pytest.mark.skipif(find_spec("datasets") is None, reason="datasets is not installed")
 BOTH = [
@@ -42,6 +42,20 @@ def test_control_tokens_are_counted_up_to_a_limit(tmp_path):
     assert case.verdict("dataset::control_tokens").outcome == "failed"
     case.contract["dataset"]["limits"] = {"control_tokens": 2}
     assert case.verdict("dataset::control_tokens").outcome == "passed"
+
+
+def test_parts_that_are_written_as_source(tmp_path):
+    template = CHATML.replace("{%- for part in content -%}{{- part.text -}}{%- endfor -%}", "{{- content -}}")
+    changed = rows()[1:2]
+    changed[0]["messages"][0]["content"] = [{"type": "text", "text": "Say it's so."}]
+    verdict = Case(tmp_path, template).write(changed).verdict("dataset::content_survives")
+    (witness,) = verdict.witnesses
+    assert (witness["expected"], witness["found"]) == ("the text of its parts", "the parts as source")
+    assert (
+        witness["note"]
+        == "message 0, role user: the template writes {'type': 'text', 'text': \"Say it's so.\"}"
+    )
+    assert "flatten a list of parts to text, or use a template that reads parts" in verdict.advice
 
 
 def test_content_that_is_lost_may_be_allowed(tmp_path):

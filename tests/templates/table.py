@@ -1,4 +1,6 @@
-"""Per training template of TRL 1.16.0: which cases it refuses, and of which it drops an assistant's text.
+"""Per training template of TRL 1.16.0: which cases it refuses, and of which content does not survive.
+
+Lossy is where it drops text of an assistant, writes parts as source, or reasoning twice.
 
 All other cases of the grammar are supported. A template whose digest is another one is not held to this.
 """
@@ -25,7 +27,7 @@ TABLE = {
     "cohere2_training": of(
         "7e5836a7",
         "tool_call tool_call_with_text two_tool_calls tool_call_content_null arguments_as_text",
-        "unknown_role reasoning reasoning_twice tool_call_last",
+        "unknown_role reasoning reasoning_twice tool_call_last parts",
     ),
     "cohere_training": of(
         "5f9718bf",
@@ -57,7 +59,7 @@ TABLE = {
         "f825de9a",
         "system system_several_turns tools_system tool_call tool_call_with_text two_tool_calls "
         "tool_call_content_null arguments_as_text",
-        "reasoning reasoning_twice tool_call_last",
+        "reasoning reasoning_twice tool_call_last parts",
     ),
     "glm4moe_training": of(
         "18cbc512",
@@ -81,18 +83,18 @@ TABLE = {
         "fc29163f",
         "tool_call_content_null",
         "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last "
-        "arguments_as_text",
+        "arguments_as_text parts",
     ),
     "lfm2_v2_training": of(
         "fd9c5f7c",
         "arguments_as_text",
-        "reasoning reasoning_twice",
+        "reasoning reasoning_twice parts",
     ),
     "llama3_training": of(
         "9dce981e",
         "",
         "reasoning reasoning_twice tool_call tool_call_with_text two_tool_calls tool_call_last "
-        "tool_call_content_null arguments_as_text",
+        "tool_call_content_null arguments_as_text parts",
     ),
     "llava_next_training": of(
         "27c0b73c",
@@ -111,22 +113,22 @@ TABLE = {
     "nemotron_3_5_lightning_training": of(
         "a44efc49",
         "arguments_as_text",
-        "reasoning_twice",
+        "reasoning_twice parts",
     ),
     "nemotron_3_nano_training": of(
         "f52a4a70",
         "arguments_as_text",
-        "reasoning_twice",
+        "reasoning_twice parts",
     ),
     "nemotron_3_super_training": of(
         "d3859585",
         "arguments_as_text",
-        "reasoning_twice",
+        "reasoning_twice parts",
     ),
     "nemotron_3_ultra_training": of(
         "d61cca23",
         "arguments_as_text",
-        "reasoning_twice",
+        "reasoning_twice parts",
     ),
     "phi3_5_training": of(
         "a76a9651",
@@ -169,7 +171,7 @@ TABLE = {
     "qwen3_8_training": of(
         "320c2f73",
         "unknown_role arguments_as_text",
-        "",
+        "think_in_content",
     ),
     "qwen3_instruct_2507_training": of(
         "48e17aa3",

@@ -41,6 +41,7 @@ REASONED = (
     "{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' -}}"
     "{%- endif -%}" + BODY
 )
+PARTS = "{%- for part in content -%}{{- part.text -}}{%- endfor -%}"
 QUOTED = "function.arguments if function.arguments is string else function.arguments | tojson"
 
 TEMPLATES = {
@@ -132,6 +133,21 @@ TEMPLATES = {
         changed("{%- elif content -%}", "{%- elif false -%}"),
         in_parts(),
         {"dataset::content_survives", "supervision::present"},
+    ),
+    "writes parts as Python source": (
+        changed(PARTS, "{{- content -}}"),
+        in_parts(),
+        {"dataset::content_survives"},
+    ),
+    "writes parts as JSON": (
+        changed(PARTS, "{{- content | tojson -}}"),
+        in_parts(),
+        {"dataset::content_survives"},
+    ),
+    "writes each part of a user's text as source": (
+        changed("{{- part.text -}}", "{{- part -}}"),
+        [{"uid": "parts", "messages": [user([{"type": "text", "text": "It's me."}]), answer("Hello.")]}],
+        {"dataset::content_survives"},
     ),
     "leaves answers out": (
         changed(BODY, BODY.replace("text(message.content)", "''")),
