@@ -34,8 +34,7 @@ class Inspector:
         self.terms: SupervisionSection = sampler.terms
         self.bos = backend.bos_token_id if backend.bos_token_id != backend.eos_token_id else None
         self.adds_bos = self.bos is not None and backend("a")["input_ids"][:1] == [self.bos]
-        special = {token.content for token in backend.added_tokens_decoder.values() if token.special}
-        special.update(backend.all_special_tokens)
+        special = sampler.tokenizer.special
         written = {token for token in backend.added_tokens_encoder if token in template}
         self.special, self.structural = AnyOf(special), AnyOf(special | written)
 

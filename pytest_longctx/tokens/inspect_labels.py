@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_longctx.dataset import all_messages
+from pytest_longctx.dataset import all_messages, is_tool_call
 from pytest_longctx.tokens.marker import occurrences
 from pytest_longctx.tokens.sample import IGNORED, SUPERVISED
 from pytest_longctx.tokens.texts import message_texts
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_longctx.dataset import Conversation
     from pytest_longctx.tokens.inspect import Inspector
-    from pytest_longctx.tokens.sample import Sample
+    from pytest_longctx.tokens.sample import Draft, Sample
 
 WEIGHT_KEYS = ("weight", "train", "loss_weight")
 _MOST_IDS = 16
@@ -155,18 +156,29 @@ def turn_end(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     if sample.draft is None or not all_messages(sample.conversation):
         yield from _end_by_id(inspector, sample)
         return
-    endings, text, name = inspector.scaffold.terminators, sample.draft.text, sample.conversation.id
-    if endings is None:
+    plain, text, name = inspector.scaffold.terminators, sample.draft.text, sample.conversation.id
+    if plain is None:
         yield from _end_by_id(inspector, sample)
         return
+    calling = inspector.scaffold.call_terminator
     for first, last in sample.turns.tolist():
         start, end = int(sample.edges[first, 0]), int(sample.edges[last - 1, 1])
+        endings = (*plain, calling) if calling and _ends_with_call(sample.draft, start, end) else plain
         if endings and text[start:end].rstrip().endswith(endings):
             continue
         if endings and text[end:].lstrip().startswith(endings):
             yield Witness(name, "trained", "rendered, but outside the supervised span", position=last)
         else:
             yield Witness(name, f"one of {', '.join(endings) or 'any'}", "no end of turn", position=last - 1)
+
+
+def _ends_with_call(draft: Draft, start: int, end: int) -> bool:
+    """Whether the last message with a text in `[start, end)` calls tools."""
+    pieces = draft.located.pieces
+    at = bisect_left(pieces, end, key=lambda piece: piece.start) - 1
+    if at < 0 or pieces[at].start < start or pieces[at].role != "assistant":
+        return False
+    return is_tool_call(all_messages(draft.conversation)[pieces[at].message])
 
 
 def _end_by_id(inspector: Inspector, sample: Sample) -> Iterator[Witness]:

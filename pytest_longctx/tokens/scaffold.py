@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.template import Renderer
 
 _USER, _ASSISTANT, _OTHER, _REASONING = "Qzuser7", "Qzanswer7", "Qzother7", "Qzreason7"
+_ARGUMENT = "Qzargument7"
 _LEAD = 16
 _CALL: dict[str, Any] = {
     "type": "function",
     "id": "call00000",
-    "function": {"name": "f", "arguments": {"city": "Rome"}},
+    "function": {"name": "f", "arguments": {"city": _ARGUMENT}},
 }
 
 
@@ -30,6 +31,8 @@ class Scaffold:
     stands right in front of its text, so that a one-letter text is not found in a header. trained_header:
     words of the header that stand in the generation block, although the generation prompt gives them.
     bos_in_turns: whether BOS stands at the border of turns, and not only at the start.
+    call_terminator: the special token that ends a generation block that calls tools, where such turns do not
+    end as answers do; empty otherwise.
     """
 
     terminators: tuple[str, ...] | None = None
@@ -37,6 +40,7 @@ class Scaffold:
     leads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trained_header: str = ""
     bos_in_turns: bool = False
+    call_terminator: str = ""
 
 
 def read_scaffold(renderer: Renderer) -> Scaffold:
@@ -90,8 +94,14 @@ class _Probe:
         answers = tuple(dict.fromkeys(lead[-_LEAD:] for lead in (opening, last_opening, after) if lead))
         header, trained = _header(opening, ends, added), self.trained_header(added)
         bos = self.renderer.tokenizer.backend.bos_token
-        bos_in_turns = bool(bos) and bos in between + last_opening
-        return Scaffold(ends, header, {**_known(leads), "assistant": answers}, trained, bos_in_turns)
+        return Scaffold(
+            terminators=ends,
+            header=header,
+            leads={**_known(leads), "assistant": answers},
+            trained_header=trained,
+            bos_in_turns=bool(bos) and bos in between + last_opening,
+            call_terminator=self.call_terminator(ends),
+        )
 
     def trained_header(self, added: list[str]) -> str:
         """Visible words of the generation prompt that are supervised, special tokens and reasoning apart."""
@@ -107,15 +117,33 @@ class _Probe:
             given = given.replace(token, " ")
         return given.strip()
 
+    def call_terminator(self, ends: tuple[str, ...]) -> str:
+        """What ends a block with a call. Only a special token does: others may close the call alone."""
+        try:
+            found = self.renderer.render(self.with_call(self.message("assistant", _ASSISTANT)))
+        except RenderError:
+            return ""
+        turn, _, _ = found.text.partition(_OTHER)
+        called = turn.find(_ARGUMENT)
+        if called < 0 or any(end in turn[called:] for end in ends):
+            return ""
+        block = next((found.text[a:b] for a, b in found.blocks if a <= called < b), "").rstrip()
+        special = self.renderer.tokenizer.special
+        return max((token for token in special if block.endswith(token)), key=len, default="")
+
+    def with_call(self, *last: dict[str, Any]) -> list[dict[str, Any]]:
+        """A question, a call of a tool and its result, before the last messages."""
+        calling = self.message("assistant", "", tool_calls=[_CALL])
+        result = self.message("tool", _OTHER, tool_call_id="call00000", name="f")
+        return [self.message("user", _USER), calling, result, *last]
+
     def leads(self) -> dict[str, str]:
         """What stands in front of texts that not every template takes."""
         return {role: self.lead(role) for role in ("system", "developer", "tool")}
 
     def lead(self, role: str) -> str:
         user, answer = self.message("user", _USER), self.message("assistant", _ASSISTANT)
-        other = self.message(role, _OTHER, tool_call_id="call00000", name="f")
-        calling = self.message("assistant", "", tool_calls=[_CALL])
-        messages = (user, calling, other, answer) if role == "tool" else (other, user, answer)
+        messages = self.with_call(answer) if role == "tool" else [self.message(role, _OTHER), user, answer]
         before, found, _ = self.text(*messages).partition(_OTHER)
         return before[-_LEAD:] if found else ""
 

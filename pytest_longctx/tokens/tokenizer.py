@@ -62,6 +62,12 @@ class Tokenizer:
             return self.template
         return {"default": self.template, TOOL_USE: self.with_tools.template}
 
+    @property
+    def special(self) -> set[str]:
+        """The special tokens, as text."""
+        added = self.backend.added_tokens_decoder.values()
+        return {token.content for token in added if token.special} | set(self.backend.all_special_tokens)
+
 
 def load_tokenizer(contract: Contract) -> Tokenizer:
     """Load the tokenizer with transformers' own loader; no code from a hub is run.

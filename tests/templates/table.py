@@ -231,3 +231,13 @@ TERMINATORS = {
     "qwen3_vl_training": ("<|im_end|>",),
     "smolvlm_training": ("<end_of_utterance>",),
 }
+
+# What ends a turn that calls tools, where that is not what ends an answer.
+CALL_TERMINATORS = {
+    "diffusion_gemma_training": "<tool_call|>",
+    "glm4moe_training": "<|observation|>",
+    "gptoss_training": "<|call|>",
+}
+
+# This template writes what stands beside a call behind the tool's result, and ends it with nothing.
+UNENDED_CALLS = {"diffusion_gemma_training": {"tool_call_with_text"}}

@@ -19,7 +19,7 @@ from pytest_longctx.tokens.inspect_rows import content_survives
 from pytest_longctx.tokens.tokenizer import Tokenizer, trl_templates
 from tests.templates import reference
 from tests.templates.grammar import CASES
-from tests.templates.table import TABLE, TERMINATORS
+from tests.templates.table import CALL_TERMINATORS, TABLE, TERMINATORS, UNENDED_CALLS
 
 pytestmark = [
     pytest.mark.skipif(find_spec("trl") is None, reason="trl is not installed"),
@@ -37,13 +37,14 @@ TRAINING = shipped("*_training.jinja")
 STOCK = [path for path in shipped("*.jinja") if path not in TRAINING]
 
 
-def load(path):
-    """The example tokenizer with the special tokens that the template writes."""
+def load(path, source=None, plain=()):
+    """The example tokenizer with the special tokens that the template writes; `plain` are not special."""
     from transformers import AutoTokenizer
 
-    source = path.read_text(encoding="utf-8")
+    source = source or path.read_text(encoding="utf-8")
     backend = AutoTokenizer.from_pretrained(EXAMPLE)
-    backend.add_tokens(sorted(set(TOKEN.findall(source))), special_tokens=True)
+    backend.add_tokens(sorted(set(TOKEN.findall(source)) - set(plain)), special_tokens=True)
+    backend.add_tokens(sorted(plain))
     backend.bos_token = "<bos>"
     return Tokenizer(backend, source, path.stem, {}, "sha256:0")
 
@@ -137,6 +138,34 @@ def test_every_plain_conversation_trains_its_ends_of_turn(tokenizer):
     rows = [row for row in conversations() if row.id in ("one_turn", "parts")]
     found = measure(rows, "messages", tokenizer, SupervisionSection()).findings
     assert found.counts["supervision::turn_end"] == 0
+
+
+def test_the_end_of_a_turn_that_calls_tools_is_read_off_the_template(tokenizer):
+    found = make_sampler(tokenizer, SupervisionSection()).scaffold.call_terminator
+    known = tokenizer.template_name in TABLE
+    assert found == CALL_TERMINATORS.get(tokenizer.template_name, "" if known else found)
+
+
+def calls_without_an_end(tokenizer):
+    rows = [row for row in conversations() if row.id.startswith(("tool_call", "two_tool_calls"))]
+    findings = measure(rows, "messages", tokenizer, SupervisionSection()).findings
+    return {witness.id for witness in findings.witnesses.get("supervision::turn_end", ())}
+
+
+def test_every_turn_that_calls_tools_trains_its_end(tokenizer):
+    known = tokenizer.template_name in TABLE
+    found = calls_without_an_end(tokenizer)
+    assert found == UNENDED_CALLS.get(tokenizer.template_name, set() if known else found)
+
+
+CALLING = [path for path in TRAINING if path.stem in CALL_TERMINATORS]
+
+
+@pytest.mark.parametrize("path", CALLING, ids=lambda path: path.stem)
+def test_a_turn_that_calls_tools_without_its_end_is_found(path):
+    source = path.read_text(encoding="utf-8").replace(CALL_TERMINATORS[path.stem], "")
+    tokenizer = load(path, source, plain={"</tool_call>"})
+    assert calls_without_an_end(tokenizer) >= {"tool_call", "tool_call_last", "tool_call_content_null"}
 
 
 @pytest.mark.parametrize("path", STOCK, ids=lambda path: path.stem)

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_longctx.tokens.scaffold import Scaffold, read_scaffold
 from pytest_longctx.tokens.template import Renderer
-from tests.tokens.characters import CHATML, characters
+from tests.tokens.characters import CHATML, characters, chat, findings_of, witness_of
 
 LOOP = "{% for m in messages %}BODY{% endfor %}{% if add_generation_prompt %}PROMPT{% endif %}"
 
@@ -84,3 +84,63 @@ def test_a_header_inside_the_generation_block():
     assert scaffold(trained).trained_header == "A says:"
     special = trained.replace("A says:", "<|im_start|>")
     assert scaffold(special).trained_header == ""  # a special token alone may be generated
+
+
+def calls(inside, outside=""):
+    """A template where answers end with <|im_end|>, and calls of tools with other texts."""
+    return (
+        loop(
+            "<|im_start|>{{ m.role }}:{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+            "{% if m.tool_calls %}[f {{ m.tool_calls[0].function.arguments | tojson }}]INSIDE"
+            "{% else %}<|im_end|>{% endif %}{% endgeneration %}{% if m.tool_calls %}OUTSIDE{% endif %}"
+            "{% else %}{{ m.content }}<|im_end|>{% endif %}"
+        )
+        .replace("INSIDE", inside)
+        .replace("OUTSIDE", outside)
+    )
+
+
+CALL = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}],
+}
+RESULT = {"role": "tool", "content": "ok"}
+
+
+def test_the_end_of_a_turn_that_calls_tools():
+    found = scaffold(calls("</s>"))
+    assert (found.terminators, found.call_terminator) == (("<|im_end|>",), "</s>")
+    assert findings_of(chat("hi", CALL, RESULT, "yo"), characters(calls("</s>"))) == set()
+    assert findings_of(chat("hi", CALL), characters(calls("</s>"))) == set()
+
+
+def test_the_end_of_a_call_does_not_end_an_answer():
+    template = calls("</s>").replace(
+        "{% else %}<|im_end|>", "{% else %}{{ '</s>' if m.content == 'yo' else '<|im_end|>' }}"
+    )
+    witness = witness_of("supervision::turn_end", chat("hi", CALL, RESULT, "yo"), characters(template))
+    assert (witness.expected, witness.found) == ("one of <|im_end|>", "no end of turn")
+
+
+@pytest.mark.parametrize(
+    ("template", "seen"),
+    [
+        # ] closes the call; it is no special token, so the turn is not over.
+        (calls(""), "no end of turn"),
+        (calls("", "</s>"), "no end of turn"),
+        (calls("", "<|im_end|>"), "rendered, but outside the supervised span"),
+        # Turns that call tools end as answers do, only not in the block.
+        (calls("</s>", "<|im_end|>"), "rendered, but outside the supervised span"),
+    ],
+)
+def test_a_turn_that_calls_tools_whose_end_is_not_trained(template, seen):
+    assert scaffold(template).call_terminator == ""
+    witness = witness_of("supervision::turn_end", chat("hi", CALL, RESULT, "yo"), characters(template))
+    assert witness.found == seen
+
+
+def test_a_template_that_refuses_calls_has_no_end_of_them():
+    refusing = calls("{{ raise_exception('no') }}</s>")
+    assert scaffold(refusing).call_terminator == ""
+    assert scaffold(refusing).terminators == ("<|im_end|>",)
