@@ -88,7 +88,7 @@ def tool_arguments(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
             arguments = function.get("arguments")
             given = "JSON text" if isinstance(arguments, str) else "a mapping"
             note = f"message {index}: arguments are {given}"
-            if _is_escaped(arguments, sample.draft.text):
+            if _is_escaped(arguments, sample.draft.text) or _is_quoted(arguments, sample.draft, index):
                 yield Witness(sample.conversation.id, "an object", "an escaped string", note=note)
             elif isinstance(arguments, str) and not _is_object(arguments):
                 yield Witness(sample.conversation.id, "an object", "no JSON object", note=note)
@@ -97,6 +97,15 @@ def tool_arguments(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 def _is_escaped(arguments: Any, text: str) -> bool:
     plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     return '"' in plain and json.dumps(plain, ensure_ascii=False)[1:-1] in text
+
+
+def _is_quoted(arguments: Any, draft: Draft, index: int) -> bool:
+    """Whether arguments given as a text without quotes of its own, such as {}, stand in quotes."""
+    if not isinstance(arguments, str) or '"' in arguments:
+        return False
+    quoted = json.dumps(arguments, ensure_ascii=False)
+    places = ((piece.start, piece.end) for piece in draft.located.pieces if piece.message == index)
+    return any(quoted in (draft.text[a:b], draft.text[max(0, a - 1) : b + 1]) for a, b in places)
 
 
 def _is_object(arguments: str) -> bool:

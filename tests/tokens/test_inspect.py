@@ -14,7 +14,7 @@ from pytest_longctx.dataset import Conversation
 from pytest_longctx.tokens.build import make_sampler
 from pytest_longctx.tokens.findings import Findings
 from pytest_longctx.tokens.inspect import AnyOf, Inspector
-from tests.tokens.characters import END, characters, chat, findings_of, sample_of, witness_of
+from tests.tokens.characters import CHATML, END, characters, chat, findings_of, sample_of, witness_of
 
 
 def seen(sample, tokenizer=None, **terms):
@@ -122,6 +122,19 @@ def test_a_special_token_is_found_in_the_definitions_of_tools():
     witness = witness_of("dataset::control_tokens", chat("hi", "yo", tools=tools))
     assert (witness.note, witness.found) == ("tools", "<|im_end|>")
     assert "dataset::control_tokens" not in findings_of(chat("hi", "yo", tools=tools[:1]))
+
+
+def calling(arguments):
+    call = {"function": {"name": "f", "arguments": arguments}}
+    return chat('"{}".format', {"role": "assistant", "content": 'say "{}"', "tool_calls": [call]})
+
+
+@pytest.mark.parametrize("arguments", ["{}", "{\n}"])
+def test_arguments_without_quotes_that_become_a_string(arguments):
+    quoting = CHATML.replace("function.arguments if function.arguments is string else ", "")
+    assert "dataset::tool_arguments" in findings_of(calling(arguments), characters(quoting))
+    assert "dataset::tool_arguments" not in findings_of(calling(arguments))
+    assert "dataset::tool_arguments" not in findings_of(calling({}), characters(quoting))
 
 
 @given(st.text("<|ab> ", max_size=12), st.lists(st.text("<|ab> ", max_size=4), max_size=6))

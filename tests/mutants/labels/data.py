@@ -124,6 +124,11 @@ ROWS = {
         {"dataset::tool_arguments"},
         {"template": QUOTING},
     ),
+    "empty arguments as text": (
+        with_arguments("{}"),
+        {"dataset::tool_arguments"},
+        {"template": QUOTING},
+    ),
     "arguments that are no JSON": (with_arguments('{"a": 1, "b": '), {"dataset::tool_arguments"}, {}),
     "a weight of one half": (
         with_weights(None, 0, 0.5, 0, 1),
