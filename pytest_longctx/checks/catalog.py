@@ -130,7 +130,8 @@ _DATA: dict[str, Entry] = {
     "packing::labels_preserved": Entry(
         "That labels travel with their tokens, unshifted.",
         "Labels of a neighbour or one place off teach noise.",
-        "Mend packer or collator; starts of segments may be -100.",
+        "Mend packer or collator; starts of segments may be -100. SFTTrainer trains every token of a chat "
+        "unless its config has `assistant_only_loss: true`.",
     ),
     "packing::position_ids": Entry(
         "That positions restart at 0 with every segment.",
@@ -185,7 +186,8 @@ _DATA: dict[str, Entry] = {
     "packing::target_count": Entry(
         "That as many labels enter the loss as the delivered samples have.",
         "A wrong count scales the loss and shows labels that were lost or added.",
-        "Look for masks applied twice, and for splits inside an answer.",
+        "Look for masks applied twice, and for splits inside an answer; with SFTTrainer, for a config "
+        "without `assistant_only_loss: true`.",
     ),
     "packing::effective_window": Entry(
         "That the trainer's own limit is the contract's.",

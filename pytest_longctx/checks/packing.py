@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_longctx.contract import Contract
+    from pytest_longctx.contract.stages import PackingSection
     from pytest_longctx.evidence import Evidence
     from pytest_longctx.packing.comparison import Comparison
     from pytest_longctx.verdict import Number, Unit
@@ -69,6 +70,10 @@ INVARIANTS: dict[str, tuple[str, str]] = {
     "effective_window": ("another limit in force", "set max_length to the contract's window"),
     "index_range": ("index out of range", "shorten the row, or use a vocabulary that holds the ids"),
 }
+_UNMASKED = (
+    "SFTTrainer trains every token of a chat by default: set assistant_only_loss: true in its config, or "
+    "supervision.turns: every_token if that is meant"
+)
 
 
 def checks(contract: Contract) -> list[Check]:
@@ -113,7 +118,15 @@ def invariant(name: str, evidence: Evidence) -> Verdict:
         context.append(f"they hold {audit.idle_tokens:,} of {audit.row_tokens:,} tokens")
     if name == "target_count":
         context.append(f"targets {audit.targets:,}, expected {audit.expected_targets:,}")
-    return replace(verdict, context=tuple(context))
+    if name in ("labels_preserved", "target_count") and _trains_every_token(evidence.contract.packing):
+        advice = f"{advice}; {_UNMASKED}"
+    return replace(verdict, context=tuple(context), advice=advice)
+
+
+def _trains_every_token(section: PackingSection | None) -> bool:
+    """Whether the trainer is TRL's and its config leaves the mask of chats at its default."""
+    trainer = section.trainer if section else None
+    return bool(trainer and trainer.name == "trl_sft" and not trainer.config.get("assistant_only_loss"))
 
 
 def effective_window(evidence: Evidence) -> Verdict:

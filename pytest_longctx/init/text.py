@@ -125,7 +125,9 @@ def _packing(proposal: Proposal) -> Iterator[str]:
     for name, value in proposal.packing.items():
         yield f"  {name}: {value}"
     yield "  # or, in place of both, SFTTrainer's own dataloader:"
-    yield f"  # trainer: {{name: trl_sft, config: {{packing: true, max_length: {proposal.window}}}}}"
+    # TRL masks prompts by itself, and turns only when asked; it refuses the key for rows that are no chats.
+    masked = ", assistant_only_loss: true" if proposal.shape in ("messages", "sharegpt", "alpaca") else ""
+    yield f"  # trainer: {{name: trl_sft, config: {{packing: true, max_length: {proposal.window}{masked}}}}}"
     yield from _limits(proposal, "packing")
 
 

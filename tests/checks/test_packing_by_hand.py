@@ -95,6 +95,23 @@ class TestPacking:
         ]
         assert verdict.context == ("delivered by mine: 3 rows, 2 batch rows", *context)
 
+    @pytest.mark.parametrize(
+        ("name", "trainer", "named"),
+        [
+            ("labels_preserved", "trl_sft", True),
+            ("target_count", {"name": "trl_sft", "config": {"assistant_only_loss": False}}, True),
+            ("target_count", {"name": "trl_sft", "config": {"assistant_only_loss": True}}, False),
+            ("token_order", "trl_sft", False),
+            ("target_count", "transformers", False),
+            ("target_count", None, False),
+        ],
+    )
+    def test_the_key_by_which_sfttrainer_masks_is_named_where_it_is_not_set(self, name, trainer, named):
+        evidence = delivered(PackingSection(trainer=trainer), counts=Counter({name: 1}))
+        advice = packing.invariant(name, evidence).advice
+        assert ("assistant_only_loss: true" in advice) == named
+        assert advice.startswith(packing.INVARIANTS[name][1])
+
     @pytest.mark.parametrize(("window", "said"), [(8, None), (7, "7"), (9, "9"), (None, "no limit")])
     def test_the_trainers_own_limit(self, window, said):
         verdict = packing.effective_window(delivered(window=window))

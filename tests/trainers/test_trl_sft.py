@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from pytest_longctx.checks.packing import invariant
 from pytest_longctx.errors import LongctxError
 
 from .conftest import EXAMPLES, chat, example_rows, failing
@@ -63,6 +64,8 @@ def test_loss_on_every_token_is_not_what_the_contract_says(make_evidence, rows):
     assert failing(evidence) == {"labels_preserved", "target_count"}
     # TRL divides by what it trains, which is more than the contract's turns.
     assert "the trainer's num_items_in_batch" in {w.note for w in evidence.audit.witnesses["target_count"]}
+    for name in ("labels_preserved", "target_count"):
+        assert "assistant_only_loss: true" in invariant(name, evidence).advice
 
 
 def test_loss_on_every_token_where_the_contract_says_so(make_evidence, rows):
