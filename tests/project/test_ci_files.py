@@ -58,6 +58,36 @@ def test_the_example_gives_inputs_that_the_action_has():
     assert {name for name, entry in inputs.items() if entry.get("required")} <= given.keys()
 
 
+def test_files_that_the_example_names_are_there_or_are_told_how_to_make():
+    (given,) = [step["with"] for step in steps(WORKFLOW) if "longctx" in step.get("uses", "")]
+    assert "baseline" not in given
+    assert (ROOT / given["contract"]).is_file()
+    text = WORKFLOW.read_text(encoding="utf-8")
+    assert "# baseline: " in text
+    assert "--longctx-update-baseline" in text
+
+
+def test_nothing_of_a_checkout_is_kept_but_downloads():
+    # In CI the package believes no rows below the checkout, which a pull request may bring along.
+    (cache,) = [step for step in steps(ACTION / "action.yml") if "actions/cache@" in step.get("uses", "")]
+    assert cache["with"]["path"] == "${{ steps.place.outputs.pip }}"
+    job = read(ROOT / "examples" / "gitlab" / ".gitlab-ci.yml")["data-contract"]
+    assert job["cache"]["paths"] == [".cache/pip"]
+
+
+@needs_bash
+def test_a_cache_key_tells_extras_apart_and_has_no_comma(tmp_path):
+    # A comma in the key is an error of actions/cache.
+    (place,) = [step for step in steps(ACTION / "action.yml") if step.get("id") == "place"]
+    keys = set()
+    for extras in ("report", "report, trl"):
+        given = {"GITHUB_OUTPUT": str(tmp_path / extras), "EXTRAS": extras, "PACKAGE": "p==1,<2"}
+        python = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        subprocess.run(["bash", "-c", place["run"]], env={**os.environ, **given, "PATH": python}, check=True)
+        keys |= set(re.findall("^key=([0-9a-z.-]+)$", (tmp_path / extras).read_text(), re.MULTILINE))
+    assert len(keys) == 2
+
+
 def test_options_in_scripts_and_examples_exist():
     class Options:
         def __init__(self):
