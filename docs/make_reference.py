@@ -87,6 +87,7 @@ def shipped() -> Iterator[str]:
         told = (f"`{name}`{f' (extra `{extra}`)' if extra else ''}" for name, extra in names.items())
         own = f"[your own](hooks.md#pytest_longctx_{kind}s)"
         yield f"- A `{kind}` that ships: {', '.join(told)}; or the name of {own}."
+    yield "- What each collator makes, and where it leaks: [isolation](isolation.md#collators)."
 
 
 def checks_page() -> str:

@@ -57,7 +57,7 @@ def additive_block_mask(segments: Sequence[IdArray]) -> dict[str, Any]:
     return position_ids(segments) | {"attention_mask": np.where(seen, np.float32(0), lowest)}
 
 
-def padded(segments: Sequence[IdArray]) -> dict[str, Any]:
+def one_a_row(segments: Sequence[IdArray]) -> dict[str, Any]:
     """One segment a row, padded at the right with id 0, and the mask of ones and zeros: no packing."""
     width = max(map(len, segments))
     ids = np.stack([np.pad(s, (0, width - len(s))) for s in segments])
@@ -87,7 +87,7 @@ FORMS: dict[str, MakeBatch] = {
         segment_mask,
         bool_block_mask,
         additive_block_mask,
-        padded,
+        one_a_row,
         two_rows,
     )
 }

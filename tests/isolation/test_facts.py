@@ -102,7 +102,9 @@ def test_hybrids_leak_by_positions_and_refuse_full_metadata_without_their_kernel
     assert "can't keep packed sequences apart" in refused.message
 
 
-@pytest.mark.parametrize("form", ["position_ids", "padding_free", "cumulative_only", "padded", "ones_mask"])
+@pytest.mark.parametrize(
+    "form", ["position_ids", "padding_free", "cumulative_only", "one_a_row", "ones_mask"]
+)
 def test_flash_is_given_the_varlen_kernel(form):
     result = probe(ModelTerms("qwen2"), "flash_attention_2", FORMS[form], CALL, layouts=[(5, 2, 1)])[
         "dispatch"

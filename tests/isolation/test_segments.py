@@ -86,8 +86,8 @@ def test_masks():
     assert np.array_equal(additive == 0, seen)
 
 
-def test_padded():
-    batch = FORMS["padded"](SAMPLES)
+def test_one_a_row():
+    batch = FORMS["one_a_row"](SAMPLES)
     assert batch["input_ids"].tolist() == [[7, 8, 9], [5, 0, 0], [6, 4, 0]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 0, 0], [1, 1, 0]]
     assert batch["labels"].tolist() == [[7, 8, 9], [5, -100, -100], [6, 4, -100]]
