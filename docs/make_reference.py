@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import make_more
+import yaml
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 
 from pytest_longctx.checks.catalog import CATALOG
 from pytest_longctx.contract import SECTIONS, Contract
+from pytest_longctx.contract.section import NamedConfig
+from pytest_longctx.dataset.shapes import SHAPES
 from pytest_longctx.packing.names import COLLATORS, PACKERS, TRAINERS
 
 if TYPE_CHECKING:
@@ -31,19 +33,45 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def default_of(field: FieldInfo) -> str:
-    """The default as a contract would spell it."""
+    """The default as a contract would spell it; blank where there is none, or the keys below tell it."""
     if field.is_required():
         return "**required**"
-    if field.default is PydanticUndefined or isinstance(field.default, BaseModel):
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, NamedConfig):
+        value = value.name
+    elif isinstance(value, BaseModel):
+        value = value.model_dump(exclude_defaults=True) or None
+    if value is None:
         return ""
-    return "" if field.default is None else f"`{field.default}`".replace("`False`", "`false`")
+    text = yaml.safe_dump(value, default_flow_style=True, width=1000, sort_keys=False)
+    return f"`{text.removesuffix(chr(10)).removesuffix(chr(10) + '...')}`"
+
+
+def meaning_of(field: FieldInfo) -> str:
+    """The description, and the values that a key takes where only some are allowed."""
+    found = list(literals_in(field.annotation))
+    listed = [value for value, in_list in found if in_list]
+    words = [f"`{value}`" for value in dict.fromkeys(listed or (value for value, _ in found))]
+    if not words:
+        return field.description or ""
+    kind = "A list of" if listed else "One of" if words[1:] else "Always"
+    return f"{field.description} {kind} {', '.join(words)}."
+
+
+def literals_in(annotation: Any, in_list: bool = False) -> Iterator[tuple[Any, bool]]:
+    """The values of a type's Literals, and whether each stands in a list."""
+    for inner in get_args(annotation):
+        if get_origin(annotation) is Literal:
+            yield inner, in_list
+        else:
+            yield from literals_in(inner, in_list or get_origin(annotation) is list)
 
 
 def section_table(model: type[BaseModel], prefix: str) -> Iterator[str]:
     """Rows of key, default and meaning; nested mappings follow their key."""
     for name, field in model.model_fields.items():
         key = f"{prefix}{field.alias or name}"
-        yield f"| `{key}` | {default_of(field)} | {field.description or ''} |"
+        yield f"| `{key}` | {default_of(field)} | {meaning_of(field)} |"
         for inner in dict.fromkeys(models_in(field.annotation)):
             if inner.__name__ != "NamedConfig":
                 yield from section_table(inner, f"{key}.")
@@ -62,7 +90,7 @@ def contract_page() -> str:
     lines += ["| key | default | meaning |", "|---|---|---|"]
     for name in top:
         field = Contract.model_fields[name]
-        lines.append(f"| `{name}` | {default_of(field)} | {field.description} |")
+        lines.append(f"| `{name}` | {default_of(field)} | {meaning_of(field)} |")
     for name in (*SECTIONS, *(key for key in Contract.model_fields if key not in (*SECTIONS, *top))):
         field = Contract.model_fields[name]
         model = next(models_in(field.annotation))
@@ -76,9 +104,22 @@ def contract_page() -> str:
             "|---|---|---|",
         ]
         lines += section_table(model, "")
+        if name == "dataset":
+            lines += ["", *shapes()]
         if name == "packing":
             lines += ["", *shipped()]
     return "\n".join(lines) + "\n"
+
+
+def shapes() -> Iterator[str]:
+    """The columns that the rows of each shape have."""
+    yield "| `shape` | columns |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | `{shape.keys}` |" for name, shape in SHAPES.items())
+    yield ""
+    yield "The column of `messages` may be `conversations`, and that of `sharegpt` may be `messages`."
+    yield "Optional are `input` of `alpaca`, `system` of `sharegpt` and `alpaca`, `history` of `alpaca`, and"
+    yield "`tools` of chats."
 
 
 def shipped() -> Iterator[str]:

@@ -34,14 +34,22 @@ Precision = Literal["float32", "bfloat16", "float16"]
 class IsolationLimits(Section):
     """How far numerics may differ."""
 
-    max_logit_difference: Amount = Field(default=1e-5, description="Largest absolute difference of logits.")
-    max_loss_difference: Amount = Field(default=1e-4, description="Largest relative difference of losses.")
+    max_logit_difference: Amount = Field(
+        default=1e-5,
+        description="Largest difference of logits, divided by the largest logit if that is above 1.",
+    )
+    max_loss_difference: Amount = Field(
+        default=1e-4, description="Largest difference of losses, in nats per token."
+    )
 
 
 class IsolationSection(Section):
     """The attention probe: do the segments of a packed row see each other?"""
 
-    model: Text = Field(default="qwen2", description="A transformers architecture, built tiny; or a folder.")
+    model: Text = Field(
+        default="qwen2",
+        description="A transformers architecture, built tiny; a folder; or a Hub id, with `revision`.",
+    )
     revision: Commit | None = Field(default=None, description="Commit of a Hub id, 40 hexadecimal digits.")
     weights: bool = Field(default=False, description="Load the folder's weights instead of random ones.")
     attention: Annotated[list[Attention], Field(min_length=1)] = Field(
@@ -172,7 +180,11 @@ def _default_model() -> HubModel:
 class GpuSection(Section):
     """The workload that is measured on a GPU."""
 
-    model: HubModel | RandomModel = Field(default_factory=_default_model, description="The model.")
+    model: HubModel | RandomModel = Field(
+        default_factory=_default_model,
+        description="A model of the Hub, downloaded unless it lies in the Hub's local cache; or one with "
+        "random weights, by `architecture` and `size`, which needs no download.",
+    )
     sequence_lengths: Annotated[list[Window], Field(min_length=1)] = Field(
         default=[128, 256, 512], description="Lengths measured, strictly increasing."
     )

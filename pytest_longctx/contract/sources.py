@@ -125,7 +125,10 @@ class DatasetSection(Section):
         default_factory=dict, description="The shape's column name → the name in the data."
     )
     id: Text | None = Field(default=None, description="Column with the row id. Default: `file:row`.")
-    slices: Text | None = Field(default=None, description="Column; every limit also holds per value of it.")
+    slices: Text | None = Field(
+        default=None,
+        description="Column; each limit of `lengths` and `window` holds for the rows of every value, too.",
+    )
     sample: SampleSection | None = Field(default=None, description="Look at a random part of the rows only.")
     exhaustive: bool = Field(default=False, description="Run the costly checks on every row.")
     limits: DatasetLimits = Field(default=DatasetLimits(), description="Rows that may offend.")
@@ -153,7 +156,11 @@ class DatasetSection(Section):
 class SupervisionSection(Section):
     """Which tokens the loss is taken over."""
 
-    turns: Turns = Field(default="all", description="Assistant turns that are supervised.")
+    turns: Turns = Field(
+        default="all",
+        description="What is supervised: assistant turns, all or the last; the completion of a prompt; or "
+        "every token, where nothing is masked.",
+    )
     marker: Text | Annotated[list[Text], Field(min_length=1)] | None = Field(
         default=None, description="Response marker, for trainers that mask by marker."
     )

@@ -90,7 +90,10 @@ def _dataset(proposal: Proposal, source: Source) -> Iterator[str]:
     if columns.id:
         yield f"  id: {scalar(columns.id)}"
     for name, values in columns.slices.items():
-        yield _line(f"  # slices: {scalar(name)}", f"{values} values; every limit would hold per value")
+        yield _line(
+            f"  # slices: {scalar(name)}",
+            f"{values} values; limits of lengths and window would hold per value",
+        )
     yield from _limits(proposal, "dataset")
 
 
