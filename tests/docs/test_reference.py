@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,16 @@ def test_every_shape_has_a_row_with_its_columns():
     assert set(SHAPES) == set(Shape.__args__) - {"auto"}
     for name, shape in SHAPES.items():
         assert f"| `{name}` | `{shape.keys}` |" in PAGE
+
+
+def test_every_extra_is_described_where_installation_is():
+    section = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("optional-dependencies]\n")[2]
+    extras = set(re.findall(r"^(\w+) = \[", section.partition("\n[")[0], re.MULTILINE))
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert {"trl", "gpu", "dev"} <= extras == described
+
+
+def test_the_readme_says_what_its_contract_needs():
+    packing = (ROOT / "README.md").read_text(encoding="utf-8").partition("\npacking:")[2].partition("```")[0]
+    assert "pytest-longctx[trl]" in packing
