@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pytest_longctx.checks.catalog import CATALOG
 from pytest_longctx.contract import SECTIONS, Contract
 from pytest_longctx.contract.section import NamedConfig
+from pytest_longctx.curriculum import BASELINE_METRICS, CANDIDATE_METRICS, FLAGS
 from pytest_longctx.dataset.shapes import SHAPES
 from pytest_longctx.packing.names import COLLATORS, PACKERS, TRAINERS
 
@@ -108,6 +109,8 @@ def contract_page() -> str:
             lines += ["", *shapes()]
         if name == "packing":
             lines += ["", *shipped()]
+        if name == "curriculum":
+            lines += ["", *metrics()]
     return "\n".join(lines) + "\n"
 
 
@@ -129,6 +132,40 @@ def shipped() -> Iterator[str]:
         own = f"[your own](hooks.md#pytest_longctx_{kind}s)"
         yield f"- A `{kind}` that ships: {', '.join(told)}; or the name of {own}."
     yield "- What each collator makes, and where it leaks: [isolation](isolation.md#collators)."
+
+
+METRICS = {
+    "long_context_score": "Number; higher is better, on the same scale in all files.",
+    "short_context_score": "Number; higher is better, on the same scale in all files.",
+    "supervised_tokens_per_optimizer_step": "Number; the same in all files.",
+    "failed_runs": "Number of runs of the stage that failed.",
+    "peak_memory_gb": "Number, in GB.",
+    "cost_per_supervised_token": "Number, in a unit of your own.",
+    "loss_finite": "`true` where no loss was NaN or infinite.",
+    "gradients_finite": "`true` where no norm of gradients was NaN or infinite.",
+}
+
+
+METRICS_FILE = """\
+Where `metrics` names one file, it is a JSON object with these keys; others are left alone. Where it has
+`trainer_state`, `eval` and `map`, these are the keys of `map`, each with its path in one of the two files:
+names joined by dots. Both flags are then read from the log of the run, unless `map` names them.
+"""
+METRICS_CAVEAT = """
+The trainer of transformers leaves losses that are not finite out of its log by default; only with
+`logging_nan_inf_filter=False` can `curriculum::nonfinite_loss` fail on its `trainer_state.json`."""
+
+
+def metrics() -> Iterator[str]:
+    """The keys of a file of metrics."""
+    yield METRICS_FILE
+    yield "| metric | baseline | stage | value |"
+    yield "|---|---|---|---|"
+    for name in (*CANDIDATE_METRICS, *FLAGS):
+        baseline = "required" if name in BASELINE_METRICS else "not read"
+        yield f"| `{name}` | {baseline} | required | {METRICS[name]} |"
+    yield "| `target_context_len` | optional | optional | The window; it has to be the contract's. |"
+    yield METRICS_CAVEAT
 
 
 def checks_page() -> str:

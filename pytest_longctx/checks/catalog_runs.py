@@ -56,7 +56,8 @@ RUNS: dict[str, Entry] = {
         "Mix more short samples into the stage.",
     ),
     "curriculum::nonfinite_loss": Entry(
-        "That no loss of the run was NaN or infinite.",
+        "That no loss of the run was NaN or infinite. With `logging_nan_inf_filter`, the default of "
+        "transformers' trainer, such a loss is not in `trainer_state.json`, and this cannot fail.",
         "Scores of such a run mean nothing.",
         "Find the batch; lower the learning rate, or train in another precision.",
     ),

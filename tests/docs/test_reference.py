@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from pytest_longctx.contract import json_schema
 from pytest_longctx.contract.sources import Shape
+from pytest_longctx.curriculum import MetricsError
 from pytest_longctx.dataset.shapes import SHAPES
+from pytest_longctx.metrics import read_metrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
@@ -100,3 +103,22 @@ def test_every_extra_is_described_where_installation_is():
 def test_the_readme_says_what_its_contract_needs():
     packing = (ROOT / "README.md").read_text(encoding="utf-8").partition("\npacking:")[2].partition("```")[0]
     assert "pytest-longctx[trl]" in packing
+
+
+def test_the_metrics_of_a_stage_are_those_that_the_gates_read(tmp_path):
+    part = PAGE.partition("| metric |")[2].partition("\n\n")[0]
+    table = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in part.splitlines()[2:]]
+    needed = {cells[0].strip("` "): cells[1:3] for cells in table}
+    baseline = {name for name, (before, _) in needed.items() if before == "required"}
+    stage = {name for name, (_, after) in needed.items() if after == "required"}
+    assert stage | {"target_context_len"} == needed.keys()
+    file = tmp_path / "metrics.json"
+    values = {name: name.endswith("_finite") or 1 for name in stage}
+    for names, before in ((baseline, True), (stage, False)):
+        file.write_text(json.dumps({name: values[name] for name in names}))
+        assert read_metrics(file, baseline=before).keys() == names
+        for name in names:  # each of them is needed
+            file.write_text(json.dumps({other: values[other] for other in names - {name}}))
+            with pytest.raises(MetricsError, match=name):
+                read_metrics(file, baseline=before)
+    assert "logging_nan_inf_filter" in PAGE
