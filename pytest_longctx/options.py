@@ -9,14 +9,34 @@ from pytest_longctx.sections import CUSTOM, SECTIONS
 if TYPE_CHECKING:
     import pytest
 
+# What a check may be skipped for: a GPU, a package, an attention of section isolation.
+REQUIREMENTS = (
+    "gpu",
+    "datasets",
+    "eager",
+    "sdpa",
+    "flex_attention",
+    "flash_attention_2",
+    "flash_attention_3",
+)
+
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     """What a run of contracts is told."""
-    for name, metavar, purpose in (
-        ("contract", "FILE", "run the checks of this contract; may be given several times"),
-        ("require", "WHAT", "fail, not skip, what needs this: gpu, flash_attention_2, …"),
-    ):
-        group.addoption(f"--longctx-{name}", action="append", default=[], metavar=metavar, help=purpose)
+    group.addoption(
+        "--longctx-contract",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="run the checks of this contract; may be given several times",
+    )
+    group.addoption(
+        "--longctx-require",
+        action="append",
+        default=[],
+        choices=REQUIREMENTS,
+        help="fail, not skip, what needs this and cannot run here; may be given several times",
+    )
     for name, metavar, purpose in (
         ("show", "ROW_ID", "print one sample, token by token, and run nothing"),
         ("cache", "off|DIR", "where measured rows are kept; default: pytest's cache folder, in CI off"),

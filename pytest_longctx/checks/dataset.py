@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from pytest_longctx.checks.check import SHOWN, Check, clip
+from pytest_longctx.checks.check import SHOWN, Check, clip, unavailable
 from pytest_longctx.checks.findings import allowed_rows, finding, limit_place, second_look
 from pytest_longctx.verdict import Verdict
 
@@ -90,7 +90,7 @@ def arrow_round_trip(evidence: Evidence) -> Verdict:
     """
     name = "arrow_round_trip"
     if find_spec("datasets") is None:
-        return Verdict("skipped", f"{name} needs datasets: pip install 'pytest-longctx[hub]'")
+        return unavailable(evidence, "datasets", f"{name} needs datasets: pip install 'pytest-longctx[hub]'")
     look = evidence.round_trip
     if look.refused:
         return _refused(name, look.refused, evidence)
