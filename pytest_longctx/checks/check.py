@@ -195,9 +195,10 @@ def undecided(name: str, outcome: Outcome, interval: Interval, limit: str, rows:
     )
 
 
-def unavailable(evidence: Evidence, requirement: str, reason: str) -> Verdict:
+def unavailable(evidence: Evidence, reason: str, *requirements: str) -> Verdict:
     """Skipped, because something is not to be had here; failed where the run requires it."""
-    if requirement in evidence.settings.required:
+    requirement = next(filter(evidence.settings.required.__contains__, requirements), "")
+    if requirement:
         return Verdict(
             "failed",
             clip(f"{requirement} is required and cannot run here"),

@@ -90,7 +90,7 @@ def arrow_round_trip(evidence: Evidence) -> Verdict:
     """
     name = "arrow_round_trip"
     if find_spec("datasets") is None:
-        return unavailable(evidence, "datasets", f"{name} needs datasets: pip install 'pytest-longctx[hub]'")
+        return unavailable(evidence, f"{name} needs datasets: pip install 'pytest-longctx[hub]'", "datasets")
     look = evidence.round_trip
     if look.refused:
         return _refused(name, look.refused, evidence)

@@ -49,7 +49,8 @@ def ask(name: str, attention: str, evidence: Evidence) -> Verdict:
         reason = "the kernel itself is probed here, so its dispatch need not be"
         return Verdict("skipped", f"{name}: {reason}")
     if result.outcome == "unknown":
-        return unavailable(evidence, attention, f"{name} {attention}: {result.message}")
+        reason = f"{name} {attention}: {result.message}"
+        return unavailable(evidence, reason, result.requirement, attention)
     if result.outcome == "isolated":
         return Verdict(
             "passed", f"{name} {attention}: {result.message}", result.measured, result.limit, "number"

@@ -26,4 +26,11 @@ class OutOfMemoryError(IsolationError):
 
 
 class UnavailableError(IsolationError):
-    """Something that cannot run here, with the reason: the probe's outcome is then `unknown`."""
+    """Something that cannot run here, with the reason: the probe's outcome is then `unknown`.
+
+    `requirement` names what is missing, where that is something else than the attention.
+    """
+
+    def __init__(self, message: str, requirement: str = "") -> None:
+        self.requirement = requirement
+        super().__init__(message)

@@ -53,11 +53,15 @@ def build_model(
 ) -> torch.nn.Module:
     """A causal language model in training mode, without any dropout.
 
-    Raises UnavailableError when this attention implementation cannot run here or the architecture lacks it,
-    ArchitectureError when the architecture is unknown or cannot be built. Code from the Hub is never run.
+    Raises UnavailableError when the device is not here, the attention implementation cannot run here or the
+    architecture lacks it, ArchitectureError when the architecture is unknown or cannot be built. Code from
+    the Hub is never run.
     """
     torch = import_extra("torch", "trl", "the isolation probe")
     _check_attention(attention, device)
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        text = "isolation.device: cuda, but torch finds no CUDA device here; leave it out to probe on a CPU"
+        raise UnavailableError(text, "gpu")
     with out_of_memory(), torch.random.fork_rng(devices=_cuda_devices(device)):
         torch.manual_seed(seed)
         if weights:

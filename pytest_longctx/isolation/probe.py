@@ -54,7 +54,8 @@ def probe(
         try:
             built = _built(model, terms)
         except UnavailableError as error:
-            found = {name: unknown(name, attention, chosen.logits, str(error)) for name in checks}
+            reason = (chosen.logits, str(error), error.requirement)
+            found = {name: unknown(name, attention, *reason) for name in checks}
             seen = _dispatch(model, terms) if attention in FLASH and isinstance(model, ModelTerms) else None
             return found | {"dispatch": seen} if seen else found
         return _ask(built, terms, checks)
@@ -156,4 +157,5 @@ def _dispatch(model: ModelTerms, terms: _Terms) -> ProbeResult:
                 )
             return worst([dispatch(setting, record) for setting in settings])
     except UnavailableError as error:
-        return unknown("dispatch", terms.attention, terms.limits.logits, str(error))
+        reason = (terms.limits.logits, str(error), error.requirement)
+        return unknown("dispatch", terms.attention, *reason)

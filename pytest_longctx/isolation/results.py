@@ -23,6 +23,7 @@ class ProbeResult:
     gives. `unknown`: it could not be told here; `message` has the reason. `measured` and `limit` are
     differences: of logits, relative to the largest logit (at least 1); of embedding gradients, relative to
     the segment's own; of losses. `table` holds the cells of `call_matrix` and the kernel calls of `dispatch`.
+    `requirement`: what an `unknown` lacks here beside its attention, such as `gpu`.
     """
 
     name: str
@@ -33,11 +34,13 @@ class ProbeResult:
     message: str
     witnesses: tuple[Witness, ...] = ()
     table: tuple[dict[str, Any], ...] = ()
+    requirement: str = ""
 
 
-def unknown(name: str, attention: str, limit: float, reason: str) -> ProbeResult:
+def unknown(name: str, attention: str, limit: float, reason: str, requirement: str = "") -> ProbeResult:
     """The result of a question that could not be put."""
-    return ProbeResult(name, attention, "unknown", None, limit, f"cannot tell here: {reason}")
+    message = f"cannot tell here: {reason}"
+    return ProbeResult(name, attention, "unknown", None, limit, message, requirement=requirement)
 
 
 def worst(results: Sequence[ProbeResult]) -> ProbeResult:

@@ -156,6 +156,15 @@ class TestIsolation:
         assert [verdict.outcome, verdict.headline] == ["skipped", "logits sdpa: no kernel"]
         assert self.asked(outcome="unknown", message="no kernel", required=["sdpa"]).outcome == "failed"
 
+    @pytest.mark.parametrize(
+        ("required", "outcome"), [("gpu", "failed"), ("sdpa", "failed"), ("x", "skipped")]
+    )
+    def test_what_lacks_more_than_its_attention(self, required, outcome):
+        told = {"message": "no device", "requirement": "gpu", "required": [required]}
+        verdict = self.asked(outcome="unknown", **told)
+        assert verdict.outcome == outcome
+        assert verdict.headline.startswith(required) == (outcome == "failed")
+
     @pytest.mark.parametrize(("count", "shown", "more"), [(2, 2, 0), (5, 5, 0), (7, 5, 2)])
     def test_leaks(self, count, shown, more):
         witnesses = tuple(Witness(f"sample {at}", 0.0, 1.5, position=at, note="n") for at in range(count))

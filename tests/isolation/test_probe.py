@@ -133,6 +133,17 @@ def test_flash_on_a_cpu_says_why_not():
     assert results["dispatch"].message.startswith("dispatch, not the kernel: the varlen kernel")
 
 
+@pytest.mark.parametrize("attention", ["eager", "flash_attention_2"])
+def test_a_cuda_device_where_there_is_none(monkeypatch, attention):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UnavailableError, match="torch finds no CUDA device") as raised:
+        build_model("no model is looked for", attention, device="cuda")
+    assert raised.value.requirement == "gpu"
+    results = probe(ModelTerms("qwen2"), attention, POSITIONS, CALL, device="cuda")
+    assert {(r.outcome, r.requirement) for r in results.values()} == {("unknown", "gpu")}
+    assert "isolation.device: cuda, but torch finds" in results["logits"].message
+
+
 def test_an_attention_that_the_architecture_lacks():
     result = probe(ModelTerms("bloom"), "sdpa", POSITIONS, CALL)["logits"]
     assert result.outcome == "unknown"

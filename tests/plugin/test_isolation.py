@@ -51,6 +51,23 @@ def test_what_cannot_run_here_skips_unless_required(pytester, project):
     required.stdout.fnmatch_lines(["flash_attention_2 is required and cannot run here"])
 
 
+@pytest.mark.parametrize("required", ["gpu", "sdpa"])
+def test_a_cuda_device_that_is_missing_skips_unless_it_or_the_attention_is_required(
+    pytester, project, required
+):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if torch.cuda.is_available():
+        pytest.skip("a CUDA device is here")
+    contract(project, collator="block_mask", device="cuda")
+    run = (CONTRACT, "-m", "longctx_isolation")
+    skipped = pytester.runpytest_subprocess(*run, "-rs")
+    assert skipped.parseoutcomes()["skipped"] == 5
+    skipped.stdout.fnmatch_lines(["SKIPPED*isolation.device: cuda*"])
+    failed = pytester.runpytest_subprocess(*run, f"--longctx-require={required}")
+    assert failed.parseoutcomes()["failed"] == 5
+    failed.stdout.fnmatch_lines([f"{required} is required and cannot run here"])
+
+
 def test_an_unknown_architecture_names_the_nearest(pytester, project):
     contract(project, collator="block_mask", model="qwen22")
     result = pytester.runpytest_subprocess(CONTRACT, "-m", "longctx_isolation", "-k", "logits")
