@@ -109,8 +109,8 @@ class Evidence:
         dataset, drawing = self.dataset, self.contract.dataset.sample
         if dataset.shape == "lengths" and self.contract.dataset.shape == "auto":
             raise LongctxError(
-                "the rows are lengths (prompt_tokens, supervised_tokens), so that no check of tokenizer, "
-                "texts or labels has anything to look at: write dataset.shape: lengths, which makes none of these"
+                "the rows are lengths (prompt_tokens, supervised_tokens): checks of tokenizer, texts and labels "
+                "have nothing to look at. Write dataset.shape: lengths, and none of them is made"
             )
         tokenizer = None if self.contract.tokenizer is None else self.tokenizer
         rows, population = drawn(dataset, drawing.rows, drawing.seed) if drawing else (iter(dataset), None)

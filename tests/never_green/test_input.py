@@ -53,7 +53,7 @@ def test_every_row_is_rejected(pytester, project, not_green):
 def test_rows_that_are_lengths_where_texts_were_to_be_looked_at(pytester, project, not_green):
     path = project(packing=None)
     data(pytester, *({"prompt_tokens": 3, "supervised_tokens": 5} for _ in range(4)))
-    not_green(1, "write dataset.shape: lengths")
+    not_green(1, "Write dataset.shape: lengths")
     found = outcomes(path)
     assert found["supervision::present"] == found["dataset::control_tokens"] == "error"
 
