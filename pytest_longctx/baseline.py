@@ -119,12 +119,12 @@ def slim(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def unusable(report: Mapping[str, Any]) -> str:
     """Why a run must not become the baseline, or nothing."""
-    if not report["complete"]:
-        return "the baseline was not renewed: the run stopped before its last check"
     broken = [
         record["check"] for entry in report["contracts"] for record in entry["checks"] if record["error"]
     ]
     if broken:
         checks = "1 check" if len(broken) == 1 else f"{len(broken):,} checks"
         return f"the baseline was not renewed: {checks} could not be judged, first {broken[0]}"
+    if not report["complete"]:
+        return "the baseline was not renewed: the run stopped before its last check"
     return "" if report["contracts"] else "the baseline was not renewed: no check ran"

@@ -66,6 +66,7 @@ class ContractFile(pytest.Module):
 
     contract: Contract
     evidence: Evidence
+    checks: list[Check]
     told: dict[Exception, str]
     # No Python module stands behind a contract.
     obj = None  # pytest's property would import the file
@@ -75,7 +76,7 @@ class ContractFile(pytest.Module):
         """The node of a contract."""
         nodeid = contract_nodeid(path, parent.config.rootpath)
         node: ContractFile = cls.from_parent(parent, path=path, nodeid=nodeid)
-        node.contract, node.evidence, node.told = contract, evidence, {}
+        node.contract, node.evidence, node.checks, node.told = contract, evidence, [], {}
         node.add_marker("longctx")
         return node
 
@@ -85,11 +86,12 @@ class ContractFile(pytest.Module):
         from pytest_longctx.checks.check import with_slices
         from pytest_longctx.waivers import slice_problems
 
-        checks = checks_of(self.contract, self.evidence.extensions)
-        known = [check.id for check in checks]
+        self.checks = checks_of(self.contract, self.evidence.extensions)
+        known = [check.id for check in self.checks]
         if problems := list(slice_problems(self.contract, known, self.evidence.slices)):
             raise self.CollectError("\n".join(map(str, problems)))
-        for name, group in _grouped(with_slices(checks, self.evidence.slices), "section"):
+        self.checks = with_slices(self.checks, self.evidence.slices)
+        for name, group in _grouped(self.checks, "section"):
             section = Section.of(self, name, group)
             section.add_marker(f"longctx_{name}")
             if name == "gpu":

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_longctx.collected import Collected
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -68,7 +70,10 @@ class Reporting:
         self.records: dict[str, dict[str, Any]] = {}
         self.evidence: dict[str, dict[str, Any]] = {}
         self.parts: dict[str, str] = {}
+        self.collected = Collected(config)
+        self.lost: list[tuple[str, Contract, dict[str, Any]]] = []
         self.written: Written | None = None
+        config.pluginmanager.register(self.collected, "longctx-collected")
         update = config.getoption("longctx_update_baseline")
         if (self.asked or update) and (fault := self.paths().fault()):
             raise pytest.UsageError(fault)
@@ -140,42 +145,57 @@ class Reporting:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write, in the controller only; a file not written and a value worse than main's fail the run."""
-        wanted = self._is_wanted() or (self.on_github and self.records)
-        if hasattr(self.config, "workerinput") or not wanted:
+        if hasattr(self.config, "workerinput"):
             return
-        whole = session.exitstatus in _ENDED and not (session.shouldfail or session.shouldstop)
+        if self.collected.failures:
+            self.lost = list(self.collected.unrecorded(self._registered(), self.records))
+            self.records |= {nodeid: record for nodeid, _, record in self.lost}
+        if not (self._is_wanted() or (self.on_github and self.records)):
+            return
+        whole = session.exitstatus in _ENDED and not (session.shouldfail or session.shouldstop or self.lost)
         self.written = self._write(complete=whole)
         self.config.hook.pytest_longctx_report(report=self.written.report)
         if self.written.failed and session.exitstatus in _ENDED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write(self, *, complete: bool) -> Written:
-        from pytest_longctx.checks import checks_of
         from pytest_longctx.report.controller import write_all
         from pytest_longctx.report.run import ContractRun, in_order
 
         runs, known = [], {}
         for contract in self._contracts():
-            known[contract.display] = [check.id for check in checks_of(contract)]
+            known[contract.display] = self._checks_of(contract)
             found = [record for record in self.records.values() if record["contract"] == contract.display]
             found = in_order(found, known[contract.display])
             runs.append(ContractRun(contract, found, self.evidence.get(contract.display, {})))
         parts = [Path(part) for part in self.parts.values()]
         return write_all(runs, self.paths(), os.environ, known, parts, complete=complete)
 
+    def _checks_of(self, contract: Contract) -> list[str]:
+        """Ids of all checks of a contract, as far as its collection came."""
+        from pytest_longctx.checks import checks_of
+
+        if contract.display in self.collected.checks:
+            return list(self.collected.checks[contract.display])
+        broken = any(contract is found for _, found, _ in self.lost)
+        return [] if broken else [check.id for check in checks_of(contract)]
+
     def _contracts(self) -> list[Contract]:
         """The contracts of this run: the registered ones, and those named on the command line."""
         from pytest_longctx.contract import load_contract
+
+        known = {contract.display: contract for contract in self._registered()}
+        lost = {contract.display: contract for _, contract, _ in self.lost}
+        for path in [*self.collected.checks, *(record["contract"] for record in self.records.values())]:
+            if path not in known:
+                known[path] = lost.get(path) or load_contract(path)
+        return list(known.values())
+
+    def _registered(self) -> list[Contract]:
         from pytest_longctx.plugin import CONTRACTS
 
         registered = self.config.stash.get(CONTRACTS, None)
-        known = {
-            contract.display: contract for contract in (registered.by_path.values() if registered else ())
-        }
-        for path in dict.fromkeys(record["contract"] for record in self.records.values()):
-            if path not in known:
-                known[path] = load_contract(path)
-        return list(known.values())
+        return list(registered.by_path.values()) if registered else []
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Which files were written, what moved from the baseline, and GitHub's commands."""

@@ -161,7 +161,7 @@ def collect_contract(path: Path, parent: pytest.Collector) -> pytest.Collector |
     contract = contracts.by_path.get(os.path.abspath(path)) if contracts else None  # noqa: PTH100
     if contracts is not None and contract is not None:
         contracts.collected.add(str(contract.path))
-    elif not _is_named(config, path) or not _is_contract(path):
+    elif not _is_named(config, path) or not is_contract(path):
         return None
     try:
         contract = contract or _read(config, str(path))
@@ -209,7 +209,7 @@ def _is_named(config: pytest.Config, path: Path) -> bool:
     return os.path.abspath(path) in named  # noqa: PTH100
 
 
-def _is_contract(path: Path) -> bool:
+def is_contract(path: Path) -> bool:
     """Whether the file's first key is `contract`, by its first words only."""
     if not path.is_file():
         return False

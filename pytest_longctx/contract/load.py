@@ -49,6 +49,13 @@ def load_contract(path: str | os.PathLike[str]) -> Contract:
     return contract
 
 
+def unreadable(path: str | os.PathLike[str]) -> Contract:
+    """What a report can say of a contract that `load_contract` refuses: its place, and no section."""
+    contract = Draft.model_construct(contract=1)
+    contract._path, contract._display = Path(os.path.abspath(path)), display_path(path)  # noqa: PTH100
+    return contract
+
+
 def display_path(path: str | os.PathLike[str]) -> str:
     """A path for messages: relative to the working folder when below it, else as given."""
     given = Path(path)

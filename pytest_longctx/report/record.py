@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.verdict import headroom
@@ -10,6 +11,7 @@ from pytest_longctx.verdict import headroom
 if TYPE_CHECKING:
     from pytest_longctx.checks import Check
     from pytest_longctx.contract import Contract
+    from pytest_longctx.evidence import Evidence
     from pytest_longctx.verdict import Verdict
 
 
@@ -54,6 +56,33 @@ def unjudged(check: Check, outcome: str, text: str) -> dict[str, Any]:
         "advice": "",
         "error": text if outcome == "error" else None,
     }
+
+
+COLLECTION = "contract::collection"
+
+
+def lost(contract: Contract, identity: str, value: str, text: str) -> dict[str, Any]:
+    """The record of a check whose process died; without an identity, of the collection of its contract.
+
+    Args:
+        value: of its slice.
+        text: what pytest says of it.
+    """
+    from pytest_longctx.checks import Check, checks_of
+    from pytest_longctx.waivers import apply, utc_today
+
+    section, name, part = [*(identity or COLLECTION).split("::", 2), "", ""][:3]
+    known = {check.id: check for check in checks_of(contract)} if identity else {}
+    # A registered check is not among those of the contract alone.
+    other = Check(section, name, ("contract",), "dataset", _never_judged)
+    check = known.get(identity) or known.get(f"{section}::{name}") or other
+    check = replace(check, part=part, slice=value)
+    record = placed(unjudged(check, "error", text), check, contract)
+    return apply(record, contract.waivers, utc_today())
+
+
+def _never_judged(evidence: Evidence) -> Verdict:
+    raise AssertionError("the check is lost")
 
 
 def placed(record: dict[str, Any], check: Check, contract: Contract) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from importlib import import_module
+from pkgutil import walk_packages
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import pytest_longctx
 from pytest_longctx.contract import load_contract
 from pytest_longctx.report.evidence_summary import summarize
 from pytest_longctx.report.json_report import build
@@ -15,6 +18,20 @@ from pytest_longctx.report.run import ContractRun
 from pytest_longctx.tokens.columns import Repeated, Texts
 from pytest_longctx.tokens.ledger import Ledger
 from pytest_longctx.window import WindowPolicy, WindowSamples, plan_window
+
+# pytester drops what a run in this process imports: numpy cannot be imported twice, the package need not be.
+for module in walk_packages(pytest_longctx.__path__, "pytest_longctx."):
+    if module.name.split(".")[1] in (
+        "baseline",
+        "check",
+        "checks",
+        "contract",
+        "dataset",
+        "evidence",
+        "nodes",
+        "report",
+    ):
+        import_module(module.name)
 
 NOON = dt.datetime(2027, 1, 31, 12, tzinfo=dt.timezone.utc)
 CONTRACT = """\

@@ -4,27 +4,9 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from importlib import import_module
-from pkgutil import walk_packages
 
 import pyarrow.parquet as parquet
 import pytest
-
-import pytest_longctx
-
-# pytester drops what a run in this process imports: numpy cannot be imported twice, the package need not be.
-for module in walk_packages(pytest_longctx.__path__, "pytest_longctx."):
-    if module.name.split(".")[1] in (
-        "baseline",
-        "check",
-        "checks",
-        "contract",
-        "dataset",
-        "evidence",
-        "nodes",
-        "report",
-    ):
-        import_module(module.name)
 
 CONTRACT = """\
 contract: 1
