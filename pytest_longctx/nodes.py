@@ -188,8 +188,9 @@ class CheckItem(pytest.Function):
 
     def _record(self, verdict: Verdict) -> None:
         from pytest_longctx.report.record import to_record
+        from pytest_longctx.reporting import RECORD
 
-        self.user_properties.append(("longctx", to_record(self.check, verdict)))
+        self.user_properties.append((RECORD, to_record(self.check, verdict)))
 
     def _text(self, verdict: Verdict) -> str:
         from pytest_longctx.report.text import verdict_lines

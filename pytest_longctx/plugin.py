@@ -105,7 +105,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str
     """A check that passed with a warning shows as `w`."""
     if getattr(report, "when", "") == "call" and report.passed:
         for name, value in report.user_properties:
-            if name == "longctx" and value["outcome"] == "warned":
+            if name == reporting.RECORD and value["outcome"] == "warned":
                 return "warned", "w", ("WARNED", {"yellow": True})
     return None
 

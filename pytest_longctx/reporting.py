@@ -23,7 +23,8 @@ FILES = {
     "ledger": "write the ledger, one row a sample, as Parquet",
     "baseline": "compare with this JSON report of the main branch, by the contract's baseline.max_regression",
 }
-RECORD, EVIDENCE = "longctx", "longctx_evidence"
+# Names of properties that no test of a user's takes for its own.
+RECORD, EVIDENCE = "_longctx_record", "_longctx_evidence"
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:

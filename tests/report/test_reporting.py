@@ -203,6 +203,19 @@ class TestJunit:
         assert self.properties(pytester) == {}
 
 
+    def test_a_property_of_a_users_test_is_left_alone(self, pytester):
+        pytester.makepyfile(
+            "import pytest\n"
+            "@pytest.mark.parametrize('name', ['longctx', 'longctx_evidence'])\n"
+            "def test_context(record_property, name): record_property(name, 32768)\n"
+        )
+        result = pytester.runpytest_inprocess("--junitxml=j.xml", "-o", "junit_family=xunit1")
+        result.assert_outcomes(passed=2)
+        root = ElementTree.parse(pytester.path / "j.xml")
+        found = {each.get("name"): each.get("value") for each in root.iter("property")}
+        assert found == {"longctx": "32768", "longctx_evidence": "32768"}
+
+
 class TestGithub:
     def test_annotation_and_summary(self, run, pytester, monkeypatch):
         monkeypatch.setenv("GITHUB_ACTIONS", "true")
