@@ -46,7 +46,9 @@ def pytest_load_initial_conftests(
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; read the contracts, all problems at once."""
     options.add_markers(config)
-    config.pluginmanager.register(reporting.Reporting(config), "longctx-reporting")
+    report = reporting.Reporting(config)
+    config.pluginmanager.register(report, "longctx-reporting")
+    config.pluginmanager.register(report.collected, "longctx-collected")
     if config.getoption("longctx_contract") or config.getini("longctx_contracts"):
         from pytest_longctx.session import read_contracts
 

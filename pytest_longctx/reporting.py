@@ -60,7 +60,7 @@ def records_of(reporter: Any) -> list[tuple[str, dict[str, Any]]]:
 class Reporting:
     """Hooks of one run, in a worker as in the controller.
 
-    records: node id → record; evidence: contract path → summary; parts: contract path → its ledger.
+    records: node id → record; evidence: contract path → summary; parts: contract path → where its ledger is.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -70,11 +70,10 @@ class Reporting:
         self.on_github = os.environ.get("GITHUB_ACTIONS") == "true"
         self.records: dict[str, dict[str, Any]] = {}
         self.evidence: dict[str, dict[str, Any]] = {}
-        self.parts: dict[str, str] = {}
+        self.parts: dict[str, dict[str, Any]] = {}
         self.collected = Collected(config)
         self.lost: list[tuple[str, Contract, dict[str, Any]]] = []
         self.written: Written | None = None
-        config.pluginmanager.register(self.collected, "longctx-collected")
         update = config.getoption("longctx_update_baseline")
         if (self.asked or update) and (fault := self.paths().fault()):
             raise pytest.UsageError(fault)
@@ -127,11 +126,20 @@ class Reporting:
     def _gather(self, value: dict[str, Any]) -> None:
         from pytest_longctx.report.evidence_summary import merge
 
-        path, part = value["contract"], value["part"]
+        path = value["contract"]
         known = self.evidence.get(path)
         self.evidence[path] = merge(known, value["summary"]) if known else value["summary"]
-        if part and self.parts.setdefault(path, part) != part:
-            Path(part).unlink(missing_ok=True)
+        if value["part"]:
+            self._keep_part(path, value)
+
+    def _keep_part(self, path: str, value: dict[str, Any]) -> None:
+        """Of the ledgers of several processes one that knows the packed rows, else the first."""
+        kept, other = self.parts.get(path, value), value
+        if value["audited"] and not kept["audited"]:
+            kept, other = value, kept
+        self.parts[path] = kept
+        if other["part"] != kept["part"]:
+            Path(other["part"]).unlink(missing_ok=True)
 
     def _for_junit(self, properties: list[tuple[str, object]]) -> list[tuple[str, object]]:
         kept: list[tuple[str, object]] = []
@@ -169,7 +177,7 @@ class Reporting:
             found = [record for record in self.records.values() if record["contract"] == contract.display]
             found = in_order(found, known[contract.display])
             runs.append(ContractRun(contract, found, self.evidence.get(contract.display, {})))
-        parts = [Path(part) for part in self.parts.values()]
+        parts = [Path(value["part"]) for value in self.parts.values()]
         return write_all(runs, self.paths(), os.environ, known, parts, complete=complete)
 
     def _checks_of(self, contract: Contract) -> list[str]:
@@ -279,5 +287,6 @@ def _attach(item: pytest.Item, nextitem: pytest.Item | None, ledger: Path | None
         "contract": item.file.contract.display,
         "summary": summarize(item.file.evidence),
         "part": str(part) if part else None,
+        "audited": "audit" in vars(item.file.evidence),
     }
     item.user_properties.append((EVIDENCE, value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pyarrow.parquet
 import pytest
 
 from pytest_longctx.session import _is_walked
@@ -261,3 +262,14 @@ def test_a_contract_outside_rootdir_has_ids(pytester, project):
     os.chdir(inner)
     result = pytester.runpytest(f"--longctx-contract={path}", "-v", "--rootdir=.")
     result.stdout.fnmatch_lines(["*../contracts/sft.yaml::window::policy PASSED*"])
+
+
+def test_sections_in_several_workers_give_one_ledger(pytester, project):
+    """The worker that packed knows the packed rows, whether it ends first or last."""
+    project()
+    result = pytester.runpytest(
+        "--longctx-contract=contracts/sft.yaml", "-n2", "--dist=loadscope", "--longctx-ledger=l.parquet"
+    )
+    assert result.ret == 0
+    table = pyarrow.parquet.read_table(pytester.path / "l.parquet").to_pylist()
+    assert [type(row["packed_row"]) for row in table] == [int] * 10

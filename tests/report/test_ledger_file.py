@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from pytest_longctx.report import ledger_file
 from pytest_longctx.report.ledger_file import COLUMNS, combine, schema, write_part
 from pytest_longctx.tokens.columns import Repeated
+from pytest_longctx.reporting import Reporting
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -94,3 +97,21 @@ def test_the_empty_value_of_the_slice_column_is_no_null(evidence, written):
 
 def test_no_part_without_samples(contract, tmp_path):
     assert write_part(SimpleNamespace(contract=contract), tmp_path / "l") is None
+
+
+@pytest.mark.parametrize("order", [("window", "packing"), ("packing", "window")])
+def test_of_two_processes_the_one_that_packed_is_kept(evidence, tmp_path, pytestconfig, monkeypatch, order):
+    """As with xdist: the check of the window runs in one worker, those of packing in the other."""
+    target, reporting = tmp_path / "ledger.parquet", Reporting(pytestconfig)
+    evidence.dataset = evidence.dataset_rows
+    for process, section in enumerate(order):
+        monkeypatch.setattr("os.getpid", lambda process=process: process)
+        if section == "packing":
+            evidence.audit = SimpleNamespace(packed_row=np.array([1, 0, 0, -1], np.int32))
+        value = {"contract": "c.yaml", "summary": {}, "audited": section == "packing"}
+        reporting._gather({**value, "part": str(write_part(evidence, target))})
+        vars(evidence).pop("audit", None)
+    (kept,) = reporting.parts.values()
+    assert combine([Path(kept["part"])], target) == 4
+    assert parquet.read_table(target).column("packed_row").to_pylist() == [1, 0, 0, None]
+    assert [path.name for path in tmp_path.iterdir() if "ledger" in path.name] == ["ledger.parquet"]

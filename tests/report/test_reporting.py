@@ -202,7 +202,6 @@ class TestJunit:
         run("--junitxml=j.xml", "-o", "longctx_junit_properties=false")
         assert self.properties(pytester) == {}
 
-
     def test_a_property_of_a_users_test_is_left_alone(self, pytester):
         pytester.makepyfile(
             "import pytest\n"
