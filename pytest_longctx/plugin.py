@@ -119,4 +119,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if terminalreporter.verbosity > -2 and records:
         from pytest_longctx.session import write_summary
 
-        write_summary(terminalreporter, records)
+        write_summary(terminalreporter, records, found.collected.checks)

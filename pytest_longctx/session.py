@@ -17,7 +17,7 @@ from pytest_longctx.configured import settings_of
 from pytest_longctx.errors import ContractError, LongctxError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from pytest_longctx.contract import Contract
@@ -282,11 +282,13 @@ def _in_colour(config: pytest.Config) -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def write_summary(reporter: Any, records: list[tuple[str, dict[str, Any]]]) -> None:
-    """The summary section of the checks' records, by node id."""
+def write_summary(
+    reporter: Any, records: list[tuple[str, dict[str, Any]]], known: Mapping[str, Collection[str]]
+) -> None:
+    """The summary section of the checks' records, by node id; `known` are all checks of each contract."""
     from pytest_longctx.report.summary import summary_lines
 
     reporter.section("longctx contract")
     colours = {"failed": "red", "error": "red", "warned": "yellow", "passed": "green"}
-    for outcome, line in summary_lines(records, reporter._tw.fullwidth):
+    for outcome, line in summary_lines(records, reporter._tw.fullwidth, known):
         reporter.write_line(line, **({colours[outcome]: True} if outcome in colours else {}))

@@ -10,18 +10,21 @@ from pytest_longctx.report.text import plain
 from pytest_longctx.verdict import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 _ORDER = {"failed": 0, "error": 0, "warned": 1, "waived": 2, "skipped": 3, "passed": 4}
 _NUMBERS = 46
 _MOST_CAUSES = 3
 
 
-def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> Iterator[tuple[str, str]]:
+def summary_lines(
+    records: Sequence[tuple[str, dict[str, Any]]], width: int, known: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, str]]:
     """(outcome, text) per check that has a limit or did not pass, sorted by trouble; then the others' count.
 
     Args:
         records: (node id, record of the verdict).
+        known: contract path → ids of all its checks, run or not.
     """
     contracts = {name.partition("::")[0] for name, _ in records}
     told = [
@@ -35,7 +38,7 @@ def summary_lines(records: Sequence[tuple[str, dict[str, Any]]], width: int) -> 
         yield "", f"{'check':{names}} {'measured':>10} {'limit':>10} {'headroom':>9}  verdict"
     for name, record in told:
         yield record["outcome"], _line(plain(name), record, names)
-    yield from _decisions(records)
+    yield from _decisions([record for _, record in records], known)
     for _, record in records:
         if record["check"] == "gpu::length_curve" and record["outcome"] == "passed":
             yield from (("", plain(line)) for line in record["context"])
@@ -60,17 +63,35 @@ def _checks(number: int, more: str = "") -> str:
     return f"{number} {more}check{'' if number == 1 else 's'}"
 
 
-def _decisions(records: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, str]]:
-    """Advance or hold, for each stage of a curriculum: hold as soon as one of its checks did not pass."""
-    stages: dict[str, list[str]] = {}
-    for name, record in records:
-        _, _, identity = name.rpartition("curriculum::")
-        if "curriculum::" in name:
-            gate, _, stage = identity.partition("::")
-            stages.setdefault(stage, []).extend([gate] * (record["outcome"] not in ("passed", "warned")))
-    for stage, failed in stages.items():
-        text = f"hold ({', '.join(failed)})" if failed else "advance"
-        yield "failed" if failed else "passed", f"stage {stage}: {text}"
+def _decisions(
+    records: Sequence[dict[str, Any]], known: Mapping[str, Collection[str]]
+) -> Iterator[tuple[str, str]]:
+    """Advance or hold, for each stage of a curriculum: hold as soon as one of its gates did not pass.
+
+    Gates that did not run might have held the stage, so without them nothing else is decided.
+    """
+    stages: dict[tuple[str, str], dict[str, bool]] = {}
+    for record in records:
+        if stage := _stage(record["check"]):
+            gates = stages.setdefault((record["contract"], stage), {})
+            gates[record["check"].split("::")[1]] = record["outcome"] in ("passed", "warned")
+    several = len({record["contract"] for record in records}) > 1
+    for (contract, stage), gates in stages.items():
+        failed = [gate for gate, passed in gates.items() if not passed]
+        total = max(len(gates), sum(_stage(check) == stage for check in known.get(contract, ())))
+        name = f"{plain(contract)}: stage {stage}" if several else f"stage {stage}"
+        if failed:
+            yield "failed", f"{name}: hold ({', '.join(failed)})"
+        elif len(gates) < total:
+            yield "", f"{name}: not decided ({len(gates)} of {total} gates ran)"
+        else:
+            yield "passed", f"{name}: advance"
+
+
+def _stage(check: str) -> str:
+    """The stage that a check is a gate of; nothing where it is no gate."""
+    section, *rest = check.split("::", 2)
+    return rest[-1] if section == "curriculum" else ""
 
 
 def _worth_telling(record: dict[str, Any]) -> bool:

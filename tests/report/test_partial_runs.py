@@ -165,3 +165,10 @@ class TestLost:
         contract = unreadable("absent.yaml")
         assert (contract.display, contract.path) == ("absent.yaml", pytester.path / "absent.yaml")
         assert lost(contract, "", "", "no such file")["line"] == 1
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_part_of_the_gates_decides_no_stage(pytester, workers):
+    part = pytester.runpytest_inprocess(CONTRACT, "-k", "cost_budget", *workers)
+    part.stdout.fnmatch_lines(["stage 8k: not decided (1 of 9 gates ran)"])
+    part.stdout.no_fnmatch_line("*advance*")

@@ -7,9 +7,9 @@ from pytest_longctx.report.summary import summary_lines
 
 @pytest.fixture
 def lines(record):
-    def lines(*records, width=80):
-        named = [(f"c.yaml::{each['check']}", each) for each in records]
-        return list(summary_lines(named, width))
+    def lines(*records, width=80, known=None):
+        named = [(f"{each['contract']}::{each['check']}", each) for each in records]
+        return list(summary_lines(named, width, known or {}))
 
     return lines
 
@@ -57,3 +57,34 @@ def test_at_most_three_causes(lines, record):
         f"{n} checks could not be judged: cause {place}" for place, n in enumerate((5, 4, 3))
     ]
     assert texts[-1] == "3 more checks could not be judged for other reasons"
+
+
+GATES = [f"curriculum::g{number}::8k" for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        (["passed"] * 3, ("passed", "stage 8k: advance")),
+        (["passed", "warned", "passed"], ("passed", "stage 8k: advance")),
+        (["passed"], ("", "stage 8k: not decided (1 of 3 gates ran)")),
+        (["passed", "failed"], ("failed", "stage 8k: hold (g1)")),
+        (["passed", "error", "skipped"], ("failed", "stage 8k: hold (g1, g2)")),
+    ],
+)
+def test_a_stage_advances_by_all_of_its_gates(lines, record, outcomes, expected):
+    records = [record(gate, outcome) for gate, outcome in zip(GATES, outcomes, strict=False)]
+    known = {"c.yaml": [*GATES, "curriculum::g0::16k", "window::policy"]}
+    assert [line for line in lines(*records, known=known) if "stage" in line[1]] == [expected]
+
+
+def test_equal_stages_of_two_contracts_are_two(lines, record):
+    gates = [
+        record("curriculum::g0::8k", contract="a.yaml"),
+        record("curriculum::g0::8k", "failed", contract="b.yaml"),
+    ]
+    known = {name: ["curriculum::g0::8k"] for name in ("a.yaml", "b.yaml")}
+    assert [line for line in lines(*gates, known=known) if "stage" in line[1]] == [
+        ("passed", "a.yaml: stage 8k: advance"),
+        ("failed", "b.yaml: stage 8k: hold (g0)"),
+    ]
