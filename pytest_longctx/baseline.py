@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_longctx.report.record import COLLECTION
 from pytest_longctx.verdict import shown
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ _RENEW = "if that is wanted, renew it with --longctx-update-baseline"
 
 
 def _contract(before: Mapping[str, Any], after: Mapping[str, Any], known: Collection[str]) -> Iterator[Move]:
+    if any(record["check"] == COLLECTION for record in after["checks"]):
+        yield Move(after["path"], "", "not_measured", "not collected in this run, so not compared")
+        return
     old = {record["check"]: record for record in before["checks"]}
     new = {record["check"]: record for record in after["checks"]}
     for check in old:
@@ -117,14 +121,27 @@ def slim(report: Mapping[str, Any]) -> dict[str, Any]:
     return {**report, "contracts": contracts}
 
 
-def unusable(report: Mapping[str, Any]) -> str:
-    """Why a run must not become the baseline, or nothing."""
+def unusable(report: Mapping[str, Any], known: Mapping[str, Collection[str]]) -> str:
+    """Why a run must not become the baseline, or nothing; `known` as for `compare`."""
     broken = [
         record["check"] for entry in report["contracts"] for record in entry["checks"] if record["error"]
     ]
     if broken:
-        checks = "1 check" if len(broken) == 1 else f"{len(broken):,} checks"
-        return f"the baseline was not renewed: {checks} could not be judged, first {broken[0]}"
+        return f"the baseline was not renewed: {_checks(broken)} could not be judged, first {broken[0]}"
     if not report["complete"]:
         return "the baseline was not renewed: the run stopped before its last check"
+    if left_out := [check for entry in report["contracts"] for check in _left_out(entry, known)]:
+        return (
+            f"the baseline was not renewed: {_checks(left_out)} did not run, first {left_out[0]}; "
+            "renew it by a run of all checks"
+        )
     return "" if report["contracts"] else "the baseline was not renewed: no check ran"
+
+
+def _left_out(entry: Mapping[str, Any], known: Mapping[str, Collection[str]]) -> list[str]:
+    ran = {record["check"] for record in entry["checks"]}
+    return [check for check in known.get(entry["path"], ()) if check not in ran]
+
+
+def _checks(names: Collection[str]) -> str:
+    return "1 check" if len(names) == 1 else f"{len(names):,} checks"

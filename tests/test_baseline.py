@@ -115,9 +115,25 @@ def test_a_slim_report_changes_only_with_the_values():
 
 
 def test_reports_that_are_no_baseline():
-    assert unusable(report(entry(max_a=0.1))) == ""
-    assert "no check ran" in unusable(report())
-    assert "stopped" in unusable({**report(entry(max_a=0.1)), "complete": False})
+    known = {"c.yaml": ["window::max_a"]}
+    assert unusable(report(entry(max_a=0.1)), known) == ""
+    assert "no check ran" in unusable(report(), {})
+    assert "stopped" in unusable({**report(entry(max_a=0.1)), "complete": False}, known)
     broken = entry(max_a=0.1)
     broken["checks"][0]["error"] = "no file"
-    assert "renewed: 1 check could not be judged, first window::max_a" in unusable(report(broken))
+    assert "renewed: 1 check could not be judged, first window::max_a" in unusable(report(broken), known)
+
+
+@pytest.mark.parametrize(("ran", "left_out"), [({}, "2 checks"), ({"max_a": 0.1}, "1 check")])
+def test_a_part_of_the_checks_is_no_baseline(ran, left_out):
+    known = {"c.yaml": ["window::max_b", "window::max_a"]}
+    assert unusable(report(entry(**ran)), known) == (
+        f"the baseline was not renewed: {left_out} did not run, first window::max_b; "
+        "renew it by a run of all checks"
+    )
+
+
+def test_a_contract_that_was_not_collected_is_not_compared():
+    after = entry(bounds={CHECK: 0.1})
+    after["checks"] = [{"check": "contract::collection", "measured": None}]
+    assert told(entry(max_overflow_ratio=0.1), after, {}) == [("not_measured", False)]

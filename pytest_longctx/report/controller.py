@@ -81,7 +81,7 @@ def write_all(
         environ: GITHUB_ACTIONS, GITHUB_STEP_SUMMARY and GITHUB_WORKSPACE are read.
         known: contract path → ids of all its checks, run or not, for the baseline.
         parts: ledgers that `ledger_file.write_part` wrote, one a contract.
-        complete: False where the run stopped before its last check.
+        complete: False where the run stopped before its last check, or lost one.
     """
     written = Written(build(runs, complete=complete))
     _compare(written, paths, known or {})
@@ -104,7 +104,7 @@ def _compare(written: Written, paths: ReportPaths, known: Mapping[str, Collectio
     if not paths.update_baseline:
         for move in compare(load_report(paths.baseline), written.report, known):
             written.tell("failed" if move.fails else "warned" if move.kind == "better" else "", str(move))
-    elif reason := unusable(written.report):
+    elif reason := unusable(written.report, known):
         written.tell("failed", reason)
     else:
         _write(written, "baseline", paths.baseline, lambda: dump(slim(written.report)))

@@ -9,7 +9,7 @@ import pytest
 from pytest_longctx.contract.load import unreadable
 from pytest_longctx.report.record import lost
 
-# Nine gates of one stage, `dataset::columns` and `dataset::rows`, and one registered check.
+# Nine gates of one stage and `dataset::rows`; one registered check stands beside them.
 GATES = """\
 contract: 1
 dataset: {path: rows.jsonl, shape: lengths}
@@ -22,6 +22,11 @@ curriculum:
     max_failed_runs: 0
     max_peak_memory_gb: 10
     max_cost_per_supervised_token: 10
+"""
+SLICED = """\
+contract: 1
+dataset: {path: rows.jsonl, shape: lengths, slices: kind}
+lengths: {short_threshold: 5, long_threshold: 9, limits: {max_p50_tokens: 5, max_long_share: 0.6}}
 """
 METRICS = {
     "target_context_len": 4096,
@@ -167,8 +172,61 @@ class TestLost:
         assert lost(contract, "", "", "no such file")["line"] == 1
 
 
+UPDATE = ("--longctx-baseline=b.json", "--longctx-update-baseline")
+
+
 @pytest.mark.parametrize("workers", WORKERS)
-def test_a_part_of_the_gates_decides_no_stage(pytester, workers):
-    part = pytester.runpytest_inprocess(CONTRACT, "-k", "cost_budget", *workers)
-    part.stdout.fnmatch_lines(["stage 8k: not decided (1 of 9 gates ran)"])
-    part.stdout.no_fnmatch_line("*advance*")
+class TestLeftOut:
+    def test_a_part_of_the_checks_is_no_baseline_and_decides_no_stage(self, pytester, workers):
+        part = pytester.runpytest_inprocess(CONTRACT, *UPDATE, "-k", "cost_budget", *workers)
+        assert part.ret == 1
+        part.stdout.fnmatch_lines(
+            [
+                "the baseline was not renewed: 10 checks did not run, first dataset::rows; *",
+                "stage 8k: not decided (1 of 9 gates ran)",
+            ]
+        )
+        assert not (pytester.path / "b.json").exists()
+
+    def test_no_check_is_no_baseline(self, pytester, workers):
+        none = pytester.runpytest_inprocess(CONTRACT, *UPDATE, "-k", "nothing", *workers)
+        none.stdout.fnmatch_lines(["the baseline was not renewed: 11 checks did not run*"])
+        assert (none.ret, (pytester.path / "b.json").exists()) == (1, False)
+
+    @pytest.mark.parametrize(
+        ("contract", "options", "ret"),
+        [
+            ("a.yaml", ["-k", "cost_budget"], 0),
+            ("s.yaml", ["--deselect=s.yaml::lengths::max_p50_tokens::b"], 0),
+            ("s.yaml", ["-x"], 1),
+            ("s.yaml::lengths::max_p50_tokens", [], 0),
+        ],
+    )
+    def test_what_did_not_run_is_not_gone(self, pytester, workers, contract, options, ret):
+        """With -x the first check fails, since the samples became longer."""
+        (pytester.path / "s.yaml").write_text(SLICED)
+        name, sizes = contract.partition("::")[0], (2, 2)
+        self.write_rows(pytester, sizes)
+        assert pytester.runpytest_inprocess(name, *UPDATE).ret == 0
+        self.write_rows(pytester, (9, 9) if ret else sizes)
+        result = pytester.runpytest_inprocess(contract, "--longctx-baseline=b.json", *options, *workers)
+        result.stdout.no_fnmatch_line("*is gone*")
+        assert "the run has not" not in result.stdout.str()
+        assert result.ret in ((1, 2) if ret else (0,))
+
+    def test_a_slice_that_the_rows_lost_is_gone(self, pytester, workers):
+        (pytester.path / "s.yaml").write_text(SLICED)
+        self.write_rows(pytester, (2, 2))
+        assert pytester.runpytest_inprocess("s.yaml", *UPDATE).ret == 0
+        self.write_rows(pytester, (2,))
+        result = pytester.runpytest_inprocess("s.yaml", "--longctx-baseline=b.json", *workers)
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(["s.yaml::lengths::max_p50_tokens::b: the check is gone*"])
+
+    @staticmethod
+    def write_rows(pytester, sizes):
+        rows = [
+            {"prompt_tokens": size, "supervised_tokens": 1, "kind": kind}
+            for kind, size in zip("ab", sizes, strict=False)
+        ]
+        (pytester.path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
