@@ -16,9 +16,21 @@ LAYERS = [
     {"engine", "window", "lengths", "curriculum", "metrics", "intervals", "packing", "isolation", "gpu"},
     {"evidence", "slices", "stages", "conformance", "seed", "requirements"},
     {"checks", "report", "baseline", "waivers", "diff", "testing"},
-    {"check", "init", "nodes", "session", "reporting", "options", "configured", "hookspecs", "plugin", "cli"},
+    {
+        "check",
+        "init",
+        "nodes",
+        "session",
+        "collected",
+        "reporting",
+        "options",
+        "configured",
+        "hookspecs",
+        "plugin",
+        "cli",
+    },
 ]
-PYTEST_SIDE = {"plugin", "nodes", "session", "reporting", "options", "configured"}
+PYTEST_SIDE = {"plugin", "nodes", "session", "collected", "reporting", "options", "configured"}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
