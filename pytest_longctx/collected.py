@@ -19,12 +19,13 @@ OUTPUT = "longctx_checks"
 class Collected:
     """Hooks of one run, in a worker as in the controller.
 
-    checks: contract path → id of each check → value of its slice; failures: node id → what pytest says of it.
+    checks: contract path → id of each check → value of its slice, None for all rows; failures: node id → what
+    pytest says of it.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.checks: dict[str, dict[str, str]] = {}
+        self.checks: dict[str, dict[str, str | None]] = {}
         self.failures: dict[str, str] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -87,7 +88,7 @@ class Collected:
             if nodeid in recorded or (path not in known and not is_contract(Path(path))):
                 continue
             contract = known[path] = known.get(path) or _read(path)
-            value = self.checks.get(contract.display, {}).get(check, "")
+            value = self.checks.get(contract.display, {}).get(check)
             yield nodeid, contract, lost(contract, check, value, text)
 
 

@@ -109,8 +109,8 @@ class Evidence:
         dataset, drawing = self.dataset, self.contract.dataset.sample
         if dataset.shape == "lengths" and self.contract.dataset.shape == "auto":
             raise LongctxError(
-                "the rows are lengths (prompt_tokens, supervised_tokens): checks of tokenizer, texts and labels "
-                "have nothing to look at. Write dataset.shape: lengths, and none of them is made"
+                "the rows are lengths (prompt_tokens, supervised_tokens): checks of tokenizer, texts and "
+                "labels have nothing to look at. Write dataset.shape: lengths, and none of them is made"
             )
         tokenizer = None if self.contract.tokenizer is None else self.tokenizer
         rows, population = drawn(dataset, drawing.rows, drawing.seed) if drawing else (iter(dataset), None)

@@ -17,7 +17,7 @@ from pytest_longctx.configured import settings_of
 from pytest_longctx.errors import ContractError, LongctxError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from pytest_longctx.contract import Contract

@@ -61,11 +61,11 @@ def unjudged(check: Check, outcome: str, text: str) -> dict[str, Any]:
 COLLECTION = "contract::collection"
 
 
-def lost(contract: Contract, identity: str, value: str, text: str) -> dict[str, Any]:
+def lost(contract: Contract, identity: str, value: str | None, text: str) -> dict[str, Any]:
     """The record of a check whose process died; without an identity, of the collection of its contract.
 
     Args:
-        value: of its slice.
+        value: of its slice, None for all rows.
         text: what pytest says of it.
     """
     from pytest_longctx.checks import Check, checks_of

@@ -169,7 +169,7 @@ class TestLost:
     def test_of_an_unreadable_contract_only_the_place_is_known(self, pytester):
         contract = unreadable("absent.yaml")
         assert (contract.display, contract.path) == ("absent.yaml", pytester.path / "absent.yaml")
-        assert lost(contract, "", "", "no such file")["line"] == 1
+        assert lost(contract, "", None, "no such file")["line"] == 1
 
 
 UPDATE = ("--longctx-baseline=b.json", "--longctx-update-baseline")
