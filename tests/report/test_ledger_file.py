@@ -9,8 +9,8 @@ import pytest
 
 from pytest_longctx.report import ledger_file
 from pytest_longctx.report.ledger_file import COLUMNS, combine, schema, write_part
-from pytest_longctx.tokens.columns import Repeated
 from pytest_longctx.reporting import Reporting
+from pytest_longctx.tokens.columns import Repeated
 
 parquet = pytest.importorskip("pyarrow.parquet")
 

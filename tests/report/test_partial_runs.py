@@ -153,10 +153,10 @@ class TestLost:
     @pytest.mark.parametrize(
         ("identity", "value", "expected"),
         [
-            ("curriculum::cost_budget::8k", "", ("curriculum", "cost_budget::8k", None, 5)),
+            ("curriculum::cost_budget::8k", None, ("curriculum", "cost_budget::8k", None, 5)),
             ("curriculum::cost_budget::9k", "x", ("curriculum", "cost_budget::9k", "x", 1)),
-            ("custom::my_rule", "", ("custom", "my_rule", None, 1)),
-            ("", "", ("contract", "collection", None, 1)),
+            ("custom::my_rule", None, ("custom", "my_rule", None, 1)),
+            ("", None, ("contract", "collection", None, 1)),
         ],
     )
     def test_the_place_of_a_lost_check(self, pytester, identity, value, expected):
