@@ -135,8 +135,8 @@ def test_a_first_line_has_79_columns():
 
 def test_what_is_required_fails_where_it_is_not_to_be_had():
     evidence = SimpleNamespace(settings=SimpleNamespace(required=("gpu",)))
-    assert unavailable(evidence, "trl", "no trl") == Verdict("skipped", "no trl")
-    verdict = unavailable(evidence, "gpu", "no GPU")
+    assert unavailable(evidence, "no trl", "trl") == Verdict("skipped", "no trl")
+    verdict = unavailable(evidence, "no GPU", "sdpa", "gpu")
     assert (verdict.outcome, verdict.context) == ("failed", ("no GPU",))
     assert verdict.headline == "gpu is required and cannot run here"
 

@@ -214,7 +214,7 @@ def test_a_run_without_a_contract_imports_nothing_heavy(pytester):
     (line,) = [line for line in result.outlines if line.startswith("imported ")]
     imported = set(line.split())
     assert not imported & {"numpy", "pydantic", "yaml", "torch", "transformers", "pyarrow", "orjson"}
-    rooms = {"hookspecs", "options", "plugin", "reporting", "sections"}
+    rooms = {"collected", "hookspecs", "options", "plugin", "reporting", "sections"}
     ours = {name for name in imported if name.startswith("pytest_longctx")}
     assert ours == {"pytest_longctx", *(f"pytest_longctx.{room}" for room in rooms)}
 
