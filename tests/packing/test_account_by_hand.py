@@ -34,6 +34,21 @@ def test_before_anything_came_no_sample_has_a_row():
     assert found.packed_row.dtype == np.int32
 
 
+def test_before_anything_came_every_count_is_zero():
+    found = Audit(CASE.samples, CASE.expected)
+    counts = ("batches", "rows", "row_tokens", "width_tokens", "piece_tokens", "targets", "expected_targets")
+    assert [getattr(found, name) for name in (*counts, "fragments", "idle_tokens", "flattened")] == [0] * 10
+    assert (found.rows_seen, found.apart, found.example) == (False, False, None)
+    assert "samples=" not in repr(found)  # of a large dataset
+    assert "expected=" not in repr(found)
+
+
+def test_ten_thousand_offences_are_kept_and_all_are_counted():
+    found = Audit(CASE.samples, CASE.expected)
+    found.add("capacity", (Witness(str(number)) for number in range(10_002)))
+    assert (found.counts["capacity"], len(found.witnesses["capacity"])) == (10_002, 10_000)
+
+
 def test_rows_as_first_fit_fills_them():
     comparison = audited().comparison
     assert [comparison.rows, comparison.first_fit, comparison.fewest] == [2, 2, 2]

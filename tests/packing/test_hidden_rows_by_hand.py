@@ -29,7 +29,8 @@ def flattened(*rows):
         ([flattened(FIRST, SECOND, THIRD)], 3, True),
         # One packed row a batch, as the contract has it.
         ([flattened(FIRST), flattened(SECOND), flattened(THIRD)], 1, False),
-        # Rows side by side, and one that is left over.
+        # Rows side by side, all of them or but one that is left over.
+        ([alone(FIRST, SECOND)], 2, False),
         ([alone(FIRST, SECOND), alone(THIRD)], 2, False),
         ([alone(FIRST, SECOND), flattened(THIRD)], 2, False),
         ([alone(FIRST, SECOND), flattened(row_of(3)), flattened(row_of(3))], 2, True),
