@@ -22,7 +22,7 @@ _DATA: dict[str, Entry] = {
     ),
     "tokenizer::single_bos": Entry(
         "That begin-of-sequence stands at most once, at the start. Where the template writes it in every "
-        "turn: not twice at the start, and in no message's text.",
+        "turn: never twice in a row, and in no message's text.",
         "Rendering writes it and tokenizing adds it again: the model sees a start it never saw before.",
         "Let either the template or the tokenizer write it.",
     ),

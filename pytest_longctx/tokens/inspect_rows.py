@@ -11,7 +11,7 @@ from pytest_longctx.dataset import all_messages, role_offences
 from pytest_longctx.tokens.align import paint, runs_backwards, uncovered
 from pytest_longctx.tokens.locate import PROMPT_ROLES
 from pytest_longctx.tokens.sample import block_messages
-from pytest_longctx.tokens.texts import CLOSE_THINK, plain_text, source_forms, sources, tool_calls
+from pytest_longctx.tokens.texts import CLOSE_THINK, as_json, plain_text, source_forms, sources, tool_calls
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.inspect import Inspector
     from pytest_longctx.tokens.sample import Draft, Sample
 
-_SHOWN = 60  # characters of a part's source
+_OPENING, _SHOWN = 8, 60  # characters of a part's source
 
 
 def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     """At most one BOS, at the start; exactly one where the tokenizer adds it to plain text.
 
-    Where the template writes it in every turn: none twice at the start, and none in a message's text.
+    Where the template writes it in every turn: never twice in a row, and none in a message's text.
     """
     if inspector.bos is None:
         return
@@ -39,16 +39,14 @@ def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     if wrong.size or missing:
         position = int(wrong[0]) if wrong.size else 0
         expected = (
-            "BOS once at the start, and where the template writes it"
-            if in_turns
-            else "one BOS, at position 0"
+            "BOS only where the template writes it, and once there" if in_turns else "one BOS, at position 0"
         )
         yield Witness(sample.conversation.id, expected, f"{places.size} BOS", position=position)
 
 
 def _beside_turns(sample: Sample, places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The BOS that no turn has by design: a second one at the start, and those of messages' texts."""
-    second = places[1:2] if places[:2].tolist() == [0, 1] else places[:0]
+    """The BOS that no turn has by design: a second one in a row, and those of messages' texts."""
+    second = places[1:][np.diff(places) == 1]
     # A text that no template rendered here may hold turns itself.
     if sample.draft is None or sample.draft.special_tokens:
         return second
@@ -95,7 +93,7 @@ def tool_arguments(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 
 
 def _is_escaped(arguments: Any, text: str) -> bool:
-    plain = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    plain = arguments if isinstance(arguments, str) else as_json(arguments)
     return '"' in plain and json.dumps(plain, ensure_ascii=False)[1:-1] in text
 
 
@@ -131,11 +129,18 @@ def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 
 
 def _parts_as_source(draft: Draft) -> Iterator[Witness]:
+    opened: dict[str, bool] = {}  # texts are long: how a source opens is looked for once, not per message
     for index, message in enumerate(all_messages(draft.conversation)):
-        source = next((form for form in source_forms(message.get("content")) if form in draft.text), None)
-        if source is not None:
-            note = f"message {index}, role {message.get('role')}: the template writes {source[:_SHOWN]}"
-            yield Witness(draft.conversation.id, "the text of its parts", "the parts as source", note=note)
+        for form in source_forms(message.get("content")):
+            opening = form[:_OPENING]
+            if opening not in opened:
+                opened[opening] = opening in draft.text
+            if opened[opening] and form in draft.text:
+                note = f"message {index}, role {message.get('role')}: the template writes {form[:_SHOWN]}"
+                yield Witness(
+                    draft.conversation.id, "the text of its parts", "the parts as source", note=note
+                )
+                break
 
 
 def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:
@@ -158,7 +163,8 @@ def control_tokens(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
                 note = f"message {index}, role {message.get('role')}"
                 note += "" if kind == "content" else f", {kind}"
                 yield Witness(sample.conversation.id, "plain text", found, note=note)
-    if sample.conversation.tools:
-        found = inspector.structural.search(json.dumps(sample.conversation.tools, ensure_ascii=False))
+    # Of a prompt and completion as texts no template is rendered, and no definition of a tool.
+    if sample.conversation.tools and all_messages(sample.conversation):
+        found = inspector.structural.search(as_json(sample.conversation.tools))
         if found is not None:
             yield Witness(sample.conversation.id, "plain text", found, note="tools")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_longctx.tokens.texts import message_texts, visible
+from pytest_longctx.tokens.texts import as_json, message_texts, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -195,7 +194,7 @@ class _Finder:
         """Place tool definitions, as JSON, wherever they stand; they are prompts."""
         cursor = 0
         for tool in tools:
-            form = json.dumps(tool, ensure_ascii=False)
+            form = as_json(tool)
             start = self.text.find(form, cursor)
             if start >= 0:
                 cursor = self._add(start, form, -1, "tools")

@@ -118,7 +118,10 @@ class _Probe:
         return given.strip()
 
     def call_terminator(self, ends: tuple[str, ...]) -> str:
-        """What ends a block with a call. Only a special token does: others may close the call alone."""
+        """The special token that ends a block with a call, and may be what ends the turn.
+
+        One that closes each call, where the end of the turn is forgotten, cannot be told from it.
+        """
         try:
             found = self.renderer.render(self.with_call(self.message("assistant", _ASSISTANT)))
         except RenderError:

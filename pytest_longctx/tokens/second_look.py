@@ -116,14 +116,7 @@ def growing_prefixes(conversations: Iterable[Conversation], sampler: Sampler) ->
     A template claims it when it holds for two plain turns. One that rewrites earlier turns by design (it
     drops their reasoning, or ends only the last turn) does not, and is not judged.
     """
-    look = SecondLook()
-    if not _claims_prefixes(sampler):
-        look.unlocked_by = (
-            "the template renders an earlier turn otherwise once another follows; "
-            "one that keeps prefixes, such as TRL's training templates, can be judged"
-        )
-        return look
-    claims = {sampler: True}
+    look, claims = SecondLook(), {sampler: _claims_prefixes(sampler)}
     for conversation in conversations:
         own = sampler.of(conversation)
         if own not in claims:
@@ -132,6 +125,11 @@ def growing_prefixes(conversations: Iterable[Conversation], sampler: Sampler) ->
         ends = [at + 1 for at, message in enumerate(messages) if message.get("role") == "assistant"]
         if len(ends) > 1 or (ends and ends[0] < len(messages)):
             look.add(_broken_prefix(conversation, messages, ends, sampler))
+    if not look.rows and not all(claims.values()):
+        look.unlocked_by = (
+            "the template renders an earlier turn otherwise once another follows; "
+            "one that keeps prefixes, such as TRL's training templates, can be judged"
+        )
     return look
 
 

@@ -61,7 +61,7 @@ def source_forms(content: Any) -> tuple[str, ...]:
     if not isinstance(content, list) or not content:
         return ()
     first = next((part for part in content if isinstance(part, dict)), content)
-    return str(first), json.dumps(first, ensure_ascii=False)
+    return str(first), as_json(first)
 
 
 def message_texts(message: dict[str, Any]) -> Iterator[Text]:
@@ -87,7 +87,12 @@ def sources(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "reasoning", _reasoning(message)
     for function in tool_calls(message):
         for text in (function.get("name") or "", function.get("arguments") or ""):
-            yield "tool call", text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+            yield "tool call", text if isinstance(text, str) else as_json(text)
+
+
+def as_json(value: Any, *, ensure_ascii: bool = False) -> str:
+    """JSON of a value of a row; Parquet also holds dates and bytes, which JSON does not know."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, default=str)
 
 
 def _reasoning(message: dict[str, Any]) -> str:
@@ -110,9 +115,7 @@ def _call_texts(function: dict[str, Any]) -> Iterator[Text]:
         yield Text((arguments, json.dumps(arguments, ensure_ascii=False)), kind="call")
     elif arguments:
         leaves = tuple(_leaves(arguments))
-        yield Text(
-            tuple(json.dumps(arguments, ensure_ascii=ascii_) for ascii_ in (False, True)), leaves, "call"
-        )
+        yield Text((as_json(arguments), as_json(arguments, ensure_ascii=True)), leaves, "call")
 
 
 def _quoted(text: str) -> tuple[str, str]:
@@ -131,4 +134,4 @@ def _leaves(value: Any) -> Iterator[tuple[str, ...]]:
     elif isinstance(value, str):
         yield (value, *_quoted(value))
     else:
-        yield (json.dumps(value), str(value))
+        yield (as_json(value), str(value))

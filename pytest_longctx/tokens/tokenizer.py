@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,10 +84,9 @@ def load_tokenizer(contract: Contract) -> Tokenizer:
     for each, text in ((name, template), (f"{name} {TOOL_USE}", tool_use)):
         if text is not None:
             _compile(each, text)
-    parts = list(_file_parts(folder)) if folder else [("revision", f"{terms.path}@{terms.revision}".encode())]
-    if tool_use is not None:
-        parts.append((TOOL_USE, tool_use.encode()))
-    fingerprint = _fingerprint(parts, template, terms.template_kwargs)
+    parts = _file_parts(folder) if folder else [("revision", f"{terms.path}@{terms.revision}".encode())]
+    more = [] if tool_use is None else [(TOOL_USE, tool_use.encode())]
+    fingerprint = _fingerprint(chain(parts, more), template, terms.template_kwargs)
     one = Tokenizer(backend, template, name, dict(terms.template_kwargs), fingerprint)
     if tool_use is None:
         return one

@@ -31,6 +31,6 @@ class SamplerByTools(Sampler):
         sampler = self.of(conversation)
         if sampler is self:
             return super().draft(conversation)
-        if reason := sampler.check_template():
+        if conversation.messages is not None and (reason := sampler.check_template()):
             raise TokenizerError(reason)
         return sampler.draft(conversation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
@@ -115,6 +116,16 @@ def test_a_special_token_is_found_in_every_text_of_a_message(place, changes):
         "dataset::control_tokens", chat("hi", {"role": "assistant", "content": "", **changes})
     )
     assert (witness.note, witness.found) == (place, "</s>")
+
+
+def test_dates_and_bytes_as_parquet_has_them_are_no_obstacle():
+    odd = {"made": datetime(2026, 11, 30, tzinfo=timezone.utc), "raw": b"</s>"}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": odd}}]}
+    witness = witness_of("dataset::control_tokens", chat("hi", call))
+    assert witness.note == "message 1, role assistant, tool call"
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "yo", "made": odd["made"]}]}
+    tools = [{"type": "function", "function": {"name": "f", "made": odd["made"]}}]
+    assert "dataset::content_survives" not in findings_of(chat("hi", parts, tools=tools))
 
 
 def test_a_special_token_is_found_in_the_definitions_of_tools():

@@ -98,6 +98,32 @@ def test_a_tool_template_without_generation_is_needed_by_rows_with_tools_alone(c
     assert made.write(rows()[:2]).outcomes() == {}
 
 
+def test_a_prompt_and_a_completion_as_texts_need_no_template_for_their_tools(case):
+    made = case(TOOL_USE.replace("{%- generation -%}", "").replace("{%- endgeneration -%}", ""))
+    # No template is rendered for them, so that what stands in the definitions reaches no model.
+    tools = [{"type": "function", "function": {"name": "f", "description": "Ends with <|im_end|>."}}]
+    made.contract["supervision"] = {"turns": "completion"}
+    made.write([{"uid": "text", "prompt": "2 + 2 = ", "completion": "4", "tools": tools}])
+    assert made.outcomes() == {}
+
+
+def test_prefixes_that_no_template_keeps_are_not_judged(case):
+    ending = "{{- '<|im_end|>' if loop.last else '' -}}\n        {%- endgen"
+    made = case(TOOL_USE.replace("{{- '<|im_end|>' -}}\n        {%- endgen", ending))
+    (made.folder / "rows.jsonl").unlink()
+    verdict = made.write(rows()[2:3]).verdict("tokenizer::prefix_render")
+    assert verdict.outcome == "skipped"
+    assert "renders an earlier turn otherwise" in verdict.headline
+
+
+def test_prefixes_that_the_template_of_rows_with_tools_keeps_are_judged(case):
+    ending = "{{- '<|im_end|>' if loop.last else '' -}}\n        {%- endgen"
+    made = case(default=CHATML.replace("{{- '<|im_end|>' -}}\n        {%- endgen", ending))
+    (made.folder / "rows.jsonl").unlink()
+    verdict = made.write(rows()[2:3]).verdict("tokenizer::prefix_render")
+    assert verdict.headline == "prefix_render holds on 1 rows that were rendered again"
+
+
 def test_a_template_that_the_contract_names_renders_all_rows(case):
     made = case()
     made.contract["tokenizer"]["chat_template"] = "chat.jinja"

@@ -92,6 +92,13 @@ def test_bos_in_every_turn_and_once_more_at_the_start(tmp_path, template, bos):
     assert failed(case) == {"tokenizer::single_bos"}
 
 
+def test_bos_twice_in_every_turn_but_the_first(tmp_path):
+    twice = EXCHANGES.replace("{{- bos_token +", "{{- bos_token + ('' if loop.first else bos_token) +")
+    values = exchanges()[1:]
+    values[0]["messages"] *= 2
+    assert failed(Case(tmp_path, twice, with_bos("<s>")).write(values)) == {"tokenizer::single_bos"}
+
+
 @IN_TURNS
 def test_bos_in_every_turn_and_in_a_text(tmp_path, template, bos):
     values = exchanges()
