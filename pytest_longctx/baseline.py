@@ -68,6 +68,9 @@ def _contract(before: Mapping[str, Any], after: Mapping[str, Any], known: Collec
     if any(record["check"] == COLLECTION for record in after["checks"]):
         yield Move(after["path"], "", "not_measured", "not collected in this run, so not compared")
         return
+    if not after["checks"]:
+        yield Move(after["path"], "", "not_measured", "no check ran, so not compared")
+        return
     old = {record["check"]: record for record in before["checks"]}
     new = {record["check"]: record for record in after["checks"]}
     for check in old:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
     from pytest_longctx.contract import Contract
+    from pytest_longctx.nodes import ContractFile
 
 OUTPUT = "longctx_checks"
 
@@ -33,15 +34,22 @@ class Collected:
         """The checks of a contract, before any is deselected; `--lf` may leave out all of them."""
         report = yield
         if "longctx" in collector.keywords:
-            from pytest_longctx.checks import checks_of
-            from pytest_longctx.nodes import ContractFile
+            from pytest_longctx.nodes import ContractFile, Section
 
             if isinstance(collector, ContractFile):
-                contract, checks = collector.contract, collector.checks
-                if report.passed and not checks:
-                    checks = checks_of(contract, collector.evidence.extensions)
-                self.checks[contract.display] = {check.id: check.slice for check in checks}
+                self._know(collector, report)
+            elif isinstance(collector, Section) and isinstance(collector.parent, Section):
+                # Its id is that of the check over all rows, which `--lf` would take for passed.
+                report.nodeid += "::"
         return report
+
+    def _know(self, file: ContractFile, report: pytest.CollectReport) -> None:
+        from pytest_longctx.checks import checks_of
+
+        checks = file.checks
+        if report.passed and not checks:
+            checks = checks_of(file.contract, file.evidence.extensions)
+        self.checks[file.contract.display] = {check.id: check.slice for check in checks}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
@@ -66,8 +74,11 @@ class Collected:
     def _note(self, report: pytest.CollectReport | pytest.TestReport) -> None:
         file = report.nodeid.partition("::")[0]
         if report.failed and file.endswith((".yaml", ".yml")):
-            lines = report.longreprtext.strip().splitlines()
-            self.failures.setdefault(report.nodeid, lines[-1].strip() if lines else "failed")
+            text = report.longreprtext.strip() or "failed"
+            # The problems of a contract stand there in full; else the last line says what was raised.
+            if not isinstance(report, pytest.CollectReport) or hasattr(report.longrepr, "reprtraceback"):
+                text = text.splitlines()[-1].strip()
+            self.failures.setdefault(report.nodeid, text)
 
     def unrecorded(
         self, contracts: Iterable[Contract], recorded: Iterable[str]

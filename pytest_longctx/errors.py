@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,7 +65,14 @@ def naming(maker: str, kind: type[LongctxError] = LongctxError) -> Iterator[None
     except LongctxError:
         raise
     except Exception as error:
-        raise kind(f"{maker} raised {type(error).__name__}: {error}") from error
+        raise kind(f"{maker} raised {type(error).__name__}: {error}{_place(error)}") from error
+
+
+def _place(error: Exception) -> str:
+    """The line of a user's code that raised it, or that called the library which did."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if "site-packages" not in Path(frame.filename).parts] or frames
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 def import_extra(module: str, extra: str, purpose: str) -> ModuleType:

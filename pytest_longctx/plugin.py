@@ -115,6 +115,8 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Check, measured, limit, headroom, verdict."""
     found: Any = config.pluginmanager.get_plugin("longctx-reporting")
+    if found is None:
+        return
     # A contract that could not be collected stands in full among pytest's own errors.
     lost = [(node, record) for node, _, record in found.lost if "::" in node]
     records = [*reporting.records_of(terminalreporter), *lost]

@@ -150,12 +150,13 @@ def effective_window(evidence: Evidence) -> Verdict:
 def rows_unseen(name: str, evidence: Evidence) -> Verdict:
     """Failed: a number of packed rows, where a trainer shows batches in which they are run together."""
     maker, size = evidence.pipeline.maker, evidence.pipeline.expected.batch_size
+    batches = f"{evidence.audit.flattened:,} batch{'' if evidence.audit.flattened == 1 else 'es'}"
     return Verdict(
         "failed",
         f"{name}: packed rows cannot be seen in flattened batches",
         context=(
-            f"{maker} shows no packed rows, and {evidence.audit.flattened:,} batches of one row: each may "
-            f"hold up to {size:,} packed rows (packing.batch_size), which cannot be told apart",
+            f"{maker} shows no packed rows, and {batches} of one row: each may hold up to {size:,} "
+            "packed rows (packing.batch_size), which cannot be told apart",
         ),
         advice="let the trainer deliver its packed rows too: Delivery(rows=…, batch=…)",
     )

@@ -90,6 +90,7 @@ class _Pass:
         self.prover = Prover(samples, self.index, expected)
         self.waiting = Waiting(self._judge)
         self.batch_rows = 0
+        self.run_together: list[tuple[int, int]] = []  # row and tokens of what may be several packed rows
 
     def take(self, delivery: Delivery) -> None:
         _refuse_others(delivery, self.maker)
@@ -200,8 +201,12 @@ class _Pass:
         if self.expected.batch_size > 1:
             result.flattened += sum(rows == 1 for rows in shapes)
             result.apart |= any(rows > 1 for rows in shapes)
-        for place in np.flatnonzero(tokens > limit).tolist():
-            self._too_long(result.rows + place, int(tokens[place]), int(limit[place]))
+        for place in np.flatnonzero(tokens > capacity).tolist():
+            number, size = result.rows + place, int(tokens[place])
+            if size > limit[place]:
+                self._too_long(number, size, int(limit[place]))
+            else:
+                self.run_together.append((number, size))
         result.rows += len(tokens)
         result.row_tokens += int(tokens.sum())
         result.row_lengths.extend(tokens.tolist())
@@ -231,6 +236,9 @@ class _Pass:
         if not self.batch_rows:
             fed = int(self.expected.fed.sum())
             raise PackingError(f"{self.maker} delivered no batch, expected the {fed} samples it was given")
+        if not self.result.rows_hidden:
+            for number, size in self.run_together:
+                self._too_long(number, size, self.expected.capacity)
         found = conservation(self.samples, self.expected, self.index.delivered, self.coverage)
         self.result.add("sample_conservation", found)
         return self.result
@@ -244,6 +252,8 @@ def _refuse_others(delivery: Any, maker: str) -> None:
     rows = delivery.rows
     if rows is not None and not isinstance(rows, Sequence):
         raise PackingError(f"{maker} delivered rows as a {type(rows).__name__}, expected a list of PackedRow")
+    if rows is not None and not rows:
+        raise PackingError(f"{maker} delivered an empty list of rows, expected None where it shows none")
     for row in rows or ():
         if not isinstance(row, PackedRow):
             raise PackingError(

@@ -46,7 +46,7 @@ def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 
 def _beside_turns(sample: Sample, places: NDArray[np.int64]) -> NDArray[np.int64]:
     """The BOS that no turn has by design: a second one in a row, and those of messages' texts."""
-    second = places[1:][np.diff(places) == 1]
+    second: NDArray[np.int64] = places[1:][np.diff(places) == 1]
     # A text that no template rendered here may hold turns itself.
     if sample.draft is None or sample.draft.special_tokens:
         return second

@@ -103,12 +103,17 @@ def test_a_flattened_row_is_held_against_the_capacity_of_a_batch(judged, capacit
 
 
 def test_batches_of_one_row_and_of_several_side_by_side(judged):
-    """Where packed rows cannot be seen, one row alone may be two; each of two rows is one."""
+    """Where other batches keep their rows apart, one row alone is one packed row, and what is left over."""
     case = Case(ROWS, capacity=7, batch_size=2)
-    assert +judged(alone(row_of(3), row_of(2)), alone(row_of(0, 1)), case=case).counts == {}
-    assert +judged(alone(row_of(0, 1)), alone(row_of(3), row_of(2)), case=case).counts == {}
-    found = judged(alone(row_of(3)), alone(row_of(2), row_of(0, 1)), case=case)
-    assert [(w.row, w.expected, w.found) for w in found.witnesses["capacity"]] == [(2, 7, 8)]
+    for deliveries, row in (
+        ([alone(row_of(3), row_of(2)), alone(row_of(0, 1))], 2),
+        ([alone(row_of(0, 1)), alone(row_of(3), row_of(2))], 0),
+        ([alone(row_of(3)), alone(row_of(2), row_of(0, 1))], 2),
+    ):
+        found = judged(*deliveries, case=case)
+        assert [(w.row, w.expected, w.found) for w in found.witnesses["capacity"]] == [(row, 7, 8)]
+    within = Case(ROWS, capacity=8, batch_size=2)
+    assert +judged(alone(row_of(0, 1)), alone(row_of(3), row_of(2)), case=within).counts == {}
 
 
 @pytest.mark.parametrize("deliver", [both, alone])
@@ -162,6 +167,5 @@ def test_unknown_rows_have_no_names():
 
 
 def test_a_batch_of_no_packed_rows(judged):
-    """A row of a batch that was made of no packed row is judged as any other."""
-    found = judged(Delivery([], padded([row_of(0, 1)])), case=Case(ROWS[:2], capacity=8))
-    assert +found.counts == {}
+    with pytest.raises(PackingError, match="mine delivered an empty list of rows, expected None"):
+        judged(Delivery([], padded([row_of(0, 1)])), case=Case(ROWS[:2], capacity=8))

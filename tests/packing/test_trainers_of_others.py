@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,9 @@ def fails(*_):
     raise RuntimeError("lost")
 
 
+THERE = f"(test_trainers_of_others.py:{fails.__code__.co_firstlineno + 1})"
+
+
 def test_a_sound_trainer():
     sound = pipeline()
     assert +sound.audit(CASE.samples).counts == {}
@@ -79,7 +83,7 @@ def test_limits_of_a_trainer(window, found):
             lambda self: True,
             "my loop: window() gave a bool, True; expected a whole number of tokens, or None",
         ),
-        (fails, "my loop: window() raised RuntimeError: lost"),
+        (fails, f"my loop: window() raised RuntimeError: lost {THERE}"),
     ],
 )
 def test_a_limit_that_is_none(window, words):
@@ -92,7 +96,7 @@ def test_a_limit_that_is_none(window, words):
     ("make_batch", "words"),
     [
         (None, "my loop: make_batch is a NoneType, expected a method"),
-        (fails, "my loop: make_batch() raised RuntimeError: lost"),
+        (fails, f"my loop: make_batch() raised RuntimeError: lost {THERE}"),
         (
             lambda self, rows: [1],
             "my loop: make_batch() gave a list, expected a mapping with input_ids and labels",
@@ -106,7 +110,9 @@ def test_a_batch_that_is_none(make_batch, words):
 
 
 def test_a_trainer_that_cannot_be_made():
-    with pytest.raises(PackingError, match=r"^trainer mine raised RuntimeError: lost$"):
+    with pytest.raises(
+        PackingError, match=f"^{re.escape(f'trainer mine raised RuntimeError: lost {THERE}')}$"
+    ):
         pipeline(__init__=fails)
     with pytest.raises(PackingError, match=r"^trainer mine raised AttributeError: .* no attribute 'maker'$"):
         trainer_pipeline(lambda request: object(), None, "mine", CASE.expected)
@@ -114,7 +120,7 @@ def test_a_trainer_that_cannot_be_made():
 
 def test_a_trainer_that_delivers_nothing_readable():
     for deliver, words in (
-        (fails, r"^my loop: deliver\(\) raised RuntimeError: lost$"),
+        (fails, f"^{re.escape(f'my loop: deliver() raised RuntimeError: lost {THERE}')}$"),
         (None, r"^my loop: deliver is a NoneType, expected a method$"),
         (lambda self: None, r"^my loop raised TypeError: 'NoneType' object is not iterable$"),
     ):

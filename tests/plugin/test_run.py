@@ -219,6 +219,11 @@ def test_a_run_without_a_contract_imports_nothing_heavy(pytester):
     assert ours == {"pytest_longctx", *(f"pytest_longctx.{room}" for room in rooms)}
 
 
+def test_reports_may_be_turned_off(pytester):
+    pytester.makepyfile("def test_light(): pass")
+    assert pytester.runpytest_subprocess("-p", "no:longctx-reporting").ret == 0
+
+
 def test_a_check_that_raises_is_no_pass(pytester, project):
     project(packing=None)
     pytester.makeconftest(

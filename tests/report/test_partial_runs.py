@@ -113,7 +113,7 @@ class TestLost:
         (pytester.path / "rows.jsonl").write_text(
             '{"prompt_tokens": 5, "supervised_tokens": 5, "kind": "a"}\n'
         )
-        (pytester.path / "broken.yaml").write_text("contract: 1\ndataset: {path: r.jsonl}\nwindw: 3\n")
+        (pytester.path / "broken.yaml").write_text("contract: 1\ndataset: {path: r.jsonl}\nwindw: 3\nfo: 1\n")
         result = pytester.runpytest_inprocess(
             "a.yaml",
             "s.yaml",
@@ -130,7 +130,9 @@ class TestLost:
         }
         assert {check for check, _ in errors(made)} == {"contract::collection"}
         told = sorted(text for _, text in errors(made))
-        assert told[0].startswith("broken.yaml:3:1: windw: unknown key")
+        assert [line.split(" ")[:2] for line in told[0].splitlines()] == [
+            *(["broken.yaml:1:1:", "tokenizer:"], ["broken.yaml:3:1:", "windw:"], ["broken.yaml:4:1:", "fo:"])
+        ]
         assert "the rows have no slice 'b'" in told[1]
 
     def test_other_yaml_tests_are_not_ours(self, pytester):
@@ -213,6 +215,21 @@ class TestLeftOut:
         result.stdout.no_fnmatch_line("*is gone*")
         assert "the run has not" not in result.stdout.str()
         assert result.ret in ((1, 2) if ret else (0,))
+
+    def test_a_contract_of_which_no_check_ran_lost_none(self, pytester, workers):
+        (pytester.path / "pytest.ini").write_text("[pytest]\nlongctx_contracts = a.yaml\n")
+        pytester.makepyfile(test_own="def test_own(): pass")
+        assert pytester.runpytest_inprocess(*UPDATE).ret == 0
+        result = pytester.runpytest_inprocess("test_own.py", "--longctx-baseline=b.json", *workers)
+        result.stdout.no_fnmatch_line("*is gone*")
+        assert result.ret == 0
+
+    def test_last_failed_runs_the_check_over_all_rows_and_its_slices(self, pytester, workers):
+        (pytester.path / "s.yaml").write_text(SLICED)
+        self.write_rows(pytester, (9, 9))
+        failed = {"failed": 6}  # each of two limits, over all rows and for both slices
+        pytester.runpytest_inprocess("s.yaml", *workers).assert_outcomes(**failed, passed=3)
+        pytester.runpytest_inprocess("s.yaml", "--lf", *workers).assert_outcomes(**failed)
 
     def test_a_slice_that_the_rows_lost_is_gone(self, pytester, workers):
         (pytester.path / "s.yaml").write_text(SLICED)
