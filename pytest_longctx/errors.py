@@ -57,6 +57,9 @@ class MissingExtraError(LongctxError):
     """An optional dependency is absent."""
 
 
+_INSTALLED = "site-packages"
+
+
 @contextmanager
 def naming(maker: str, kind: type[LongctxError] = LongctxError) -> Iterator[None]:
     """Whatever a user's code raises becomes an error that names the code."""
@@ -70,8 +73,10 @@ def naming(maker: str, kind: type[LongctxError] = LongctxError) -> Iterator[None
 
 def _place(error: Exception) -> str:
     """The line of a user's code that raised it, or that called the library which did."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if "site-packages" not in Path(frame.filename).parts] or frames
+    ours, standard = str(Path(__file__).parent), str(Path(traceback.__file__).parent)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(ours)]
+    own = [one for one in frames if not one.filename.startswith(standard) and _INSTALLED not in one.filename]
+    own = own or frames
     return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
