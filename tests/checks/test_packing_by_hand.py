@@ -103,6 +103,7 @@ class TestPacking:
             ("target_count", {"name": "trl_sft", "config": {"assistant_only_loss": True}}, False),
             ("token_order", "trl_sft", False),
             ("target_count", "transformers", False),
+            ("target_count", "zeta", False),
             ("target_count", None, False),
         ],
     )

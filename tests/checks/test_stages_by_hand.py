@@ -110,6 +110,8 @@ class TestBudget:
         monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: 1001)
         found = SimpleNamespace(stages=SOUND, contract=SimpleNamespace(curriculum=None))
         assert curriculum.token_budget(0, found).outcome == "failed"
+        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: 1000)
+        assert curriculum.token_budget(0, found).outcome == "passed"
 
     @pytest.mark.parametrize(
         ("measured", "tolerance", "outcome", "off"),
@@ -117,6 +119,7 @@ class TestBudget:
             (1000, 0.0, "passed", 0.0),
             (1100, 0.1, "passed", 0.1),
             (900, 0.1, "passed", 0.1),
+            (1050, 0.1, "passed", 0.05),
             (1101, 0.1, "failed", 0.101),
             (899, 0.1, "failed", 0.101),
         ],

@@ -105,7 +105,10 @@ class TestLimits:
 class TestOffences:
     WITNESS = Witness("a", 1, 2, row=3)
 
-    @pytest.mark.parametrize(("count", "allowed", "outcome"), [(0, 0, "passed"), (2, 2, "passed")])
+    @pytest.mark.parametrize(
+        ("count", "allowed", "outcome"),
+        [(0, 0, "passed"), (2, 2, "passed"), (1, 2, "passed"), (int("999"), 999, "passed")],
+    )
     def test_no_more_than_allowed(self, count, allowed, outcome):
         verdict = offence_verdict("roles", count, [], "roles out of order", "mend", allowed)
         assert verdict == Verdict(outcome, "roles holds", count, allowed, "offences")
@@ -145,6 +148,9 @@ class TestSlices:
     @staticmethod
     def check(section, *key, part=""):
         return Check(section, "name", key, "plan", lambda evidence: None, part=part)
+
+    def test_a_limit_is_an_upper_one_unless_it_says_otherwise(self):
+        assert self.check("window").least is False
 
     def test_limits_on_samples_are_judged_for_each_slice(self):
         checks = [

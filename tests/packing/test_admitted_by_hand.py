@@ -73,6 +73,13 @@ def flat(offsets, columns):
     ]
 
 
+def test_hundreds_of_samples_in_blocks():
+    rows = [{"input_ids": [number], "labels": [number]} for number in range(300)]
+    found = list(Admitted(Case(rows).samples, np.ones(300, dtype=np.int64)).blocks(7))
+    assert [len(offsets) - 1 for offsets, _ in found] == [7] * 42 + [6]
+    assert np.concatenate([block["input_ids"] for _, block in found]).tolist() == list(range(300))
+
+
 def test_nothing_is_admitted():
     nothing = Admitted(Case(ROWS).samples, np.zeros(4, dtype=np.int64))
     assert len(nothing) == 0
