@@ -216,6 +216,10 @@ class TestFlattened:
         assert "up to 16 packed rows (packing.batch_size)" in verdict.context[0]
         assert verdict.advice == "let the trainer deliver its packed rows too: Delivery(rows=…, batch=…)"
 
+    def test_one_batch_is_told_as_one(self):
+        verdict = packing.invariant("capacity", self.hidden(flattened=1))
+        assert "and 1 batch of one row: each" in verdict.context[0]
+
     def test_padding_is_a_number_of_batches(self):
         section = SimpleNamespace(limits=PackingLimits(max_padding_ratio=0.2), warn=PackingLimits())
         verdict = packing.limit("max_padding_ratio", self.hidden(section))
