@@ -27,6 +27,7 @@ def flattened(*rows):
     [
         ([flattened(FIRST, SECOND), flattened(THIRD)], 2, True),
         ([flattened(FIRST, SECOND, THIRD)], 3, True),
+        ([flattened(row_of(1), row_of(3))], 2, True),
         # One packed row a batch, as the contract has it.
         ([flattened(FIRST), flattened(SECOND), flattened(THIRD)], 1, False),
         # Rows side by side, all of them or but one that is left over.
