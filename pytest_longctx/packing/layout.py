@@ -150,7 +150,7 @@ def from_lengths(dialect: str, batch: Batch, lengths: list[NDArray[np.int64]]) -
         np.minimum(np.cumsum(row), batch.width) + number * batch.width for number, row in enumerate(lengths)
     ]
     starts = [end - np.diff(end, prepend=number * batch.width) for number, end in enumerate(ends)]
-    first, last = (np.concatenate([*part, np.empty(0, np.int64)]) for part in (starts, ends))
+    first, last = (np.concatenate([*part, np.zeros(0, np.int64)]) for part in (starts, ends))
     inside = (first < last) & (first < batch.ids.size)
     return from_flat(dialect, batch, first[inside], last[inside], faults)
 
@@ -172,7 +172,7 @@ def _mask_2d(batch: Batch) -> Layout | None:
     mask = planes[0]
     if mask.dtype.kind == "f" and np.isnan(mask).any():
         raise PackingError(f"{batch.maker}: attention_mask holds NaN")
-    numbered = mask.dtype != np.bool_ and bool((mask > 1).any())
+    numbered = bool((mask > 1).any())
     if not numbered:
         mask = mask != 0
     starts, ends = _runs(batch, mask[:, 1:] != mask[:, :-1])
