@@ -90,7 +90,7 @@ class _Pass:
         self.prover = Prover(samples, self.index, expected)
         self.waiting = Waiting(self._judge)
         self.batch_rows = 0
-        self.run_together: list[tuple[int, int]] = []  # row and tokens of what may be several packed rows
+        self.long: list[tuple[int, int]] = []  # number and tokens of rows that may be several packed rows
 
     def take(self, delivery: Delivery) -> None:
         _refuse_others(delivery, self.maker)
@@ -194,19 +194,12 @@ class _Pass:
 
         tokens: of each row of some batches. shapes: the number of rows of each batch.
         """
-        result, capacity = self.result, self.expected.capacity
-        # One long row may be several packed rows, flattened.
-        limits = [capacity * (self.expected.batch_size if rows == 1 else 1) for rows in shapes]
-        limit = np.repeat(limits, shapes)
+        result = self.result
         if self.expected.batch_size > 1:
             result.flattened += sum(rows == 1 for rows in shapes)
             result.apart |= any(rows > 1 for rows in shapes)
-        for place in np.flatnonzero(tokens > capacity).tolist():
-            number, size = result.rows + place, int(tokens[place])
-            if size > limit[place]:
-                self._too_long(number, size, int(limit[place]))
-            else:
-                self.run_together.append((number, size))
+        for place in np.flatnonzero(tokens > self.expected.capacity).tolist():
+            self.long.append((result.rows + place, int(tokens[place])))
         result.rows += len(tokens)
         result.row_tokens += int(tokens.sum())
         result.row_lengths.extend(tokens.tolist())
@@ -236,9 +229,11 @@ class _Pass:
         if not self.batch_rows:
             fed = int(self.expected.fed.sum())
             raise PackingError(f"{self.maker} delivered no batch, expected the {fed} samples it was given")
-        if not self.result.rows_hidden:
-            for number, size in self.run_together:
-                self._too_long(number, size, self.expected.capacity)
+        # One long row may be several packed rows, flattened.
+        limit = self.expected.capacity * (self.expected.batch_size if self.result.rows_hidden else 1)
+        for number, size in self.long:
+            if size > limit:
+                self._too_long(number, size, limit)
         found = conservation(self.samples, self.expected, self.index.delivered, self.coverage)
         self.result.add("sample_conservation", found)
         return self.result

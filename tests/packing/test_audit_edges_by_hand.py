@@ -112,6 +112,8 @@ def test_batches_of_one_row_and_of_several_side_by_side(judged):
     ):
         found = judged(*deliveries, case=case)
         assert [(w.row, w.expected, w.found) for w in found.witnesses["capacity"]] == [(row, 7, 8)]
+    far = judged(alone(row_of(3), row_of(2)), alone(row_of(0, 1)), case=Case(ROWS, capacity=3, batch_size=2))
+    assert [(w.row, w.expected, w.found) for w in far.witnesses["capacity"]] == [(1, 3, 4), (2, 3, 8)]
     within = Case(ROWS, capacity=8, batch_size=2)
     assert +judged(alone(row_of(0, 1)), alone(row_of(3), row_of(2)), case=within).counts == {}
 
@@ -155,6 +157,12 @@ def test_what_is_expected_where_nothing_is_said():
     assert [expected.batch_size, expected.vocabulary, expected.row_stride] == [1, None, None]
     assert expected.pad_token_id == 0
     assert Delivery(None, {}).normalizer is None
+
+
+def test_an_unknown_segment_moves_no_sample(judged):
+    foreign = {"input_ids": np.array([91, 92]), "labels": np.array([-100, 92]), "seq_lengths": [2]}
+    found = judged(both(row_of(0, 1)), both(foreign), case=Case(ROWS[:2], capacity=8))
+    assert found.packed_row.tolist() == [0, 0]
 
 
 def test_unknown_rows_have_no_names():
