@@ -22,6 +22,8 @@ def test_planes_of_positions_for_all_rows():
 def test_the_first_id_below_zero_is_told():
     with pytest.raises(PackingError, match=r"^mine: input_ids\[0, 1\] is -1, expected ids from 0$"):
         batch([[1, -1], [-2, 3]])
+    with pytest.raises(PackingError, match="is -1, expected ids from 0$"):
+        batch([[1, -1]])
 
 
 def test_a_row_with_more_labels_than_ids():
