@@ -22,7 +22,7 @@ def test_planes_of_positions_for_all_rows():
 def test_the_first_id_below_zero_is_told():
     with pytest.raises(PackingError, match=r"^mine: input_ids\[0, 1\] is -1, expected ids from 0$"):
         batch([[1, -1], [-2, 3]])
-    with pytest.raises(PackingError, match="is -1, expected ids from 0$"):
+    with pytest.raises(PackingError, match=r"is -1, expected ids from 0$"):
         batch([[1, -1]])
 
 
