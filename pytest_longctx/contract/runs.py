@@ -101,7 +101,7 @@ class CurriculumBaseline(Section):
 
     name: Name | None = Field(default=None, description="Name in messages.")
     target_context_len: Window | None = Field(default=None, description="Its window, in tokens.")
-    metrics: Metrics = Field(description="JSON file with the metrics below, or where to find them.")
+    metrics: Metrics = Field(description="JSON file with the metrics, or where to find them.")
 
 
 class CurriculumStage(Section):
@@ -109,7 +109,7 @@ class CurriculumStage(Section):
 
     name: Name = Field(description="Part of the test's name.")
     target_context_len: Window = Field(description="The stage's window, in tokens.")
-    metrics: Metrics = Field(description="JSON file with the metrics below, or where to find them.")
+    metrics: Metrics = Field(description="JSON file with the metrics, or where to find them.")
     batch: CurriculumBatch | None = Field(
         default=None, description="The stage's own optimizer step. Default: curriculum.batch."
     )

@@ -73,10 +73,11 @@ class Audit:
     @property
     def unseen(self) -> tuple[str, ...]:
         """Invariants of which no offence was found and nothing can be said."""
+        if not self.rows_hidden:
+            return ()
         # However many packed rows a batch of no more tokens than the capacity holds, none has more.
-        unsure = max(self.row_lengths, default=0) > self.expected.capacity
-        names = OF_ROWS if unsure else OF_ROWS[1:]
-        return tuple(name for name in names if self.rows_hidden and not self.counts[name])
+        names = OF_ROWS if max(self.row_lengths) > self.expected.capacity else OF_ROWS[1:]
+        return tuple(name for name in names if not self.counts[name])
 
     @cached_property
     def packed_row(self) -> NDArray[np.int32]:
