@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.inspect import Inspector
     from pytest_longctx.tokens.sample import Draft, Sample
 
-_OPENING, _SHOWN = 8, 60  # characters of a part's source
+_OPENING = 8  # characters of a part's source
 
 
 def single_bos(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
@@ -131,15 +131,13 @@ def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 def _parts_as_source(draft: Draft) -> Iterator[Witness]:
     opened: dict[str, bool] = {}  # texts are long: how a source opens is looked for once, not per message
     for index, message in enumerate(all_messages(draft.conversation)):
-        for form in source_forms(message.get("content")):
+        for language, form in source_forms(message.get("content")).items():
             opening = form[:_OPENING]
             if opening not in opened:
                 opened[opening] = opening in draft.text
             if opened[opening] and form in draft.text:
-                note = f"message {index}, role {message.get('role')}: the template writes {form[:_SHOWN]}"
-                yield Witness(
-                    draft.conversation.id, "the text of its parts", "the parts as source", note=note
-                )
+                found, note = f"{language} source", f"message {index}, role {message.get('role')}"
+                yield Witness(draft.conversation.id, "the text of its parts", found, note=note)
                 break
 
 

@@ -56,12 +56,12 @@ def content_parts(content: Any) -> list[str]:
     return [part if isinstance(part, str) else str(part.get("text") or "") for part in parts if part]
 
 
-def source_forms(content: Any) -> tuple[str, ...]:
-    """The first part of a list of parts, as templates that expect a text write it: in Python or in JSON."""
+def source_forms(content: Any) -> dict[str, str]:
+    """The first part of a list of parts, as templates that expect a text write it, by language."""
     if not isinstance(content, list) or not content:
-        return ()
+        return {}
     first = next((part for part in content if isinstance(part, dict)), content)
-    return str(first), as_json(first)
+    return {"Python": str(first), "JSON": as_json(first)}
 
 
 def message_texts(message: dict[str, Any]) -> Iterator[Text]:
