@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -90,7 +91,7 @@ class _Pass:
         self.prover = Prover(samples, self.index, expected)
         self.waiting = Waiting(self._judge)
         self.batch_rows = 0
-        self.long: list[tuple[int, int]] = []  # number and tokens of rows that may be several packed rows
+        self.long = array("q")  # numbers of long rows that may be several packed rows
 
     def take(self, delivery: Delivery) -> None:
         _refuse_others(delivery, self.maker)
@@ -198,8 +199,7 @@ class _Pass:
         if self.expected.batch_size > 1:
             result.flattened += sum(rows == 1 for rows in shapes)
             result.apart |= any(rows > 1 for rows in shapes)
-        for place in np.flatnonzero(tokens > self.expected.capacity).tolist():
-            self.long.append((result.rows + place, int(tokens[place])))
+        self.long.extend((result.rows + np.flatnonzero(tokens > self.expected.capacity)).tolist())
         result.rows += len(tokens)
         result.row_tokens += int(tokens.sum())
         result.row_lengths.extend(tokens.tolist())
@@ -231,8 +231,8 @@ class _Pass:
             raise PackingError(f"{self.maker} delivered no batch, expected the {fed} samples it was given")
         # One long row may be several packed rows, flattened.
         limit = self.expected.capacity * (self.expected.batch_size if self.result.rows_hidden else 1)
-        for number, size in self.long:
-            if size > limit:
+        for number in self.long:
+            if (size := self.result.row_lengths[number]) > limit:
                 self._too_long(number, size, limit)
         found = conservation(self.samples, self.expected, self.index.delivered, self.coverage)
         self.result.add("sample_conservation", found)
