@@ -65,8 +65,10 @@ def _mutated(source: str) -> Iterator[str]:
 
 
 def _what_runs(source: str) -> str:
-    """Return a source without layout, comments and the annotations of functions and dataclasses."""
+    """Return a source without layout, comments and the annotations of functions, dataclasses and modules."""
     tree = ast.parse(source)
+    for statement in tree.body:
+        _drop_annotation(statement)
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             node.annotation = None
