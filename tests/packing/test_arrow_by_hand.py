@@ -32,7 +32,9 @@ def test_packed_rows(tmp_path):
 @pytest.mark.parametrize("without", ["seq_lengths", "labels"])
 def test_columns_that_the_first_row_lacks(tmp_path, without):
     rows = [{name: values for name, values in row.items() if name != without} for row in ROWS]
-    assert through(lambda file: write_rows([{**rows[0], without: None}, rows[1]], file), tmp_path / "r") == rows
+    assert (
+        through(lambda file: write_rows([{**rows[0], without: None}, rows[1]], file), tmp_path / "r") == rows
+    )
 
 
 def test_more_rows_than_a_block_holds(tmp_path):

@@ -84,7 +84,9 @@ def test_the_contracts_template_variables_yield_to_the_rows_own(tmp_path):
         Conversation("b", "f", 2, text="t"),
     ]
     kwargs = {"lang": "en", "date": "today"}
-    assert [row["chat_template_kwargs"] for row in trainer_dataset(request(rows, kwargs=kwargs), tmp_path)] == [
+    assert [
+        row["chat_template_kwargs"] for row in trainer_dataset(request(rows, kwargs=kwargs), tmp_path)
+    ] == [
         {"lang": "de", "date": "today"},
         {"lang": "en", "date": "today"},
     ]
