@@ -43,7 +43,7 @@ def test_more_rows_than_a_block_holds(tmp_path):
 
 
 def test_no_rows(tmp_path):
-    with pytest.raises(PackingError, match="^the packer gave no rows, expected one at least$"):
+    with pytest.raises(PackingError, match=r"^the packer gave no rows, expected one at least$"):
         write_rows([], tmp_path / "rows.arrow")
     assert not list(tmp_path.iterdir())
 

@@ -30,7 +30,7 @@ def request(config=None, packer="ffd", feed_mode="all", resolve=Path):
 
 
 class StandIn(_OnCpu):
-    """An adapter whose trainer has 70 rows of one token, two batches, and knows targets of the first alone."""
+    """Its trainer has 70 rows of one token and two batches, and counts the targets of the first alone."""
 
     name = "stand_in"
     built = 0
@@ -115,7 +115,7 @@ def test_errors_of_the_package_stay_as_they_are():
 
 def test_a_module_that_is_not_there():
     adapter = type("Lacking", (StandIn,), {"modules": ("no_such_module",)})(request())
-    with pytest.raises(MissingExtraError, match="packing.trainer: stand_in needs no_such_module"):
+    with pytest.raises(MissingExtraError, match=r"^packing\.trainer: stand_in needs no_such_module"):
         _ = adapter.trainer
 
 
