@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from pytest_longctx.packing.admitted import Admitted
 
     Row = Mapping[str, Any]
@@ -63,7 +65,12 @@ def arrow_rows(dataset: Any) -> Iterator[Row]:
     for table in dataset.select_columns(names).with_format("arrow").iter(batch_size=BLOCK_ROWS):
         columns = {name: table.column(name).combine_chunks() for name in names}
         for index in range(table.num_rows):
-            yield {
-                name: column[index].values.to_numpy(zero_copy_only=False).astype(np.int64)
-                for name, column in columns.items()
-            }
+            yield {name: _numbers(column[index].values) for name, column in columns.items()}
+
+
+def _numbers(values: Any) -> NDArray[Any] | None:
+    """int64[L] of a list of integers; any other list as it is, for who reads the row to refuse."""
+    if values is None:
+        return None
+    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from pytest_longctx.errors import PackingError
 from pytest_longctx.packing.admitted import Admitted
 from pytest_longctx.packing.arrow import BLOCK_ROWS, arrow_rows, write_arrow, write_rows
+from pytest_longctx.packing.batch import read_row
 from pytest_longctx.testing.examples import Case
 
 datasets = pytest.importorskip("datasets")
@@ -46,6 +49,21 @@ def test_no_rows(tmp_path):
     with pytest.raises(PackingError, match=r"^the packer gave no rows, expected one at least$"):
         write_rows([], tmp_path / "rows.arrow")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ([[1.0, 2.5]], "mine: row 1: labels has type float64, expected integers"),
+        ([[1, None]], "mine: row 1: labels has type float64, expected integers"),
+        ([[1], None], "mine: row 2 has no labels"),
+    ],
+)
+def test_rows_that_hold_no_integers(labels, told):
+    rows = datasets.Dataset.from_dict({"input_ids": [[5, 6]] * len(labels), "labels": labels})
+    *_, last = arrow_rows(rows)
+    with pytest.raises(PackingError, match=re.escape(told)):
+        read_row(last, "mine", len(labels))
 
 
 def test_samples_cut_as_planned(tmp_path):

@@ -125,9 +125,12 @@ def test_compressed_files_by_the_ending_within(tmp_path, ending):
     assert list(load_files(datasets, [str(file)], tmp_path)) == [{"text": "t"}]
 
 
-def test_files_of_two_kinds(tmp_path, file):
-    datasets.Dataset.from_list([{"text": "t"}]).to_parquet(str(tmp_path / "b.parquet"))
-    assert load_files(datasets, [str(file), str(tmp_path / "b.parquet")], tmp_path) is None
+@pytest.mark.parametrize(("files", "tried"), [("a.json b.jsonl", ["json"]), ("a.json b.parquet", [])])
+def test_files_of_several_kinds_are_not_tried(tmp_path, files, tried):
+    loaded = []
+    stand_in = SimpleNamespace(load_dataset=lambda builder, **_: loaded.append(builder))
+    assert load_files(stand_in, files.split(), tmp_path) is None
+    assert loaded == tried
 
 
 def test_two_endings_of_one_kind(tmp_path, file):
