@@ -63,15 +63,19 @@ class SampleIndex:
 
     @cached_property
     def _exact(self) -> _Multiset:
-        """The samples as they should come."""
+        """The samples as they should come; none of no tokens, so that no empty span is one."""
         return self.table(self.lengths, self.lengths > 0, exact_hashes)
 
     @cached_property
     def _others(self) -> list[tuple[_Multiset, Ints]]:
-        """Whole samples that should not come whole, and those cut at the capacity; each with its counts."""
+        """Whole samples that should not come whole, and those cut at the capacity; each with its counts.
+
+        Where a sample should be cut at the capacity it stands in the table of those as they should come, too,
+        which is asked first.
+        """
         total = np.diff(self.samples.offsets)
         cut = np.minimum(total, self.capacity)
-        kinds = ((total, total != self.lengths), (cut, (cut != self.lengths) & (cut != total)))
+        kinds = ((total, total > self.lengths), (cut, total > self.capacity))
         return [
             (self.table(lengths, chosen, exact_hashes), np.zeros_like(self.delivered))
             for lengths, chosen in kinds
@@ -83,7 +87,7 @@ class SampleIndex:
 
     @cached_property
     def _whole_lengths(self) -> Ints:
-        return np.unique(self.lengths[self.lengths > 0])
+        return np.unique(self.lengths)
 
     def table(self, lengths: Ints, chosen: NDArray[np.bool_], function: Callable[..., Hashes]) -> _Multiset:
         """The first tokens of the chosen samples; hashed block by block so that memory stays bounded."""
@@ -164,7 +168,7 @@ class SampleIndex:
     def is_whole(self, prefix: Hashes, at: int, size: int, sample: int) -> bool:
         """Whether this sample stands whole at `at`."""
         length = int(self.lengths[sample])
-        if not 0 < length <= size - at:
+        if length > size - at:
             return False
         hashes = span_hashes(prefix, np.array([at]), np.array([at + length]))
         return bool(self._exact.holds(hashes)[0] and self._exact.has(hashes[0], sample))
@@ -182,20 +186,28 @@ class ByLabels:
         self.index, self.labels, self.starts, self.ends = index, labels, starts, ends
 
     def __call__(self, segments: Ints, fresh: Ints, members: Ints) -> Ints:
-        """The fresh samples in the order in which the segments get them."""
+        """The samples in the order in which the segments get them; the fresh ones where labels tell nothing.
+
+        A segment is a fresh sample whose labels it has. The other segments get the fresh ones that are left,
+        and then one again, of their labels if there is one.
+        """
         if not self.index.labels_differ(members):
             return fresh
-        left = fresh.tolist()
-        ordered = [self._pick(segment, left) for segment in segments.tolist() if left]
-        return np.array([*ordered, *left], dtype=np.int64)
+        left, again = fresh.tolist(), members[::-1].tolist()
+        given = np.full(len(segments), UNKNOWN, dtype=np.int64)
+        for place, segment in enumerate(segments.tolist()):
+            given[place] = sample = self._alike(segment, left, UNKNOWN)
+            if sample != UNKNOWN:
+                left.remove(sample)
+        for place in np.flatnonzero(given == UNKNOWN).tolist():
+            given[place] = left.pop(0) if left else self._alike(int(segments[place]), again, again[0])
+        return given
 
-    def _pick(self, segment: int, left: list[int]) -> int:
-        """Take the sample out of those left whose labels the segment has, else the first."""
+    def _alike(self, segment: int, samples: list[int], other: int) -> int:
+        """The first of some samples whose labels the segment has, `other` where there is none."""
         found = self.labels[self.starts[segment] + 1 : self.ends[segment]]
-        same = (sample for sample in left if np.array_equal(self.index.labels_of(sample), found))
-        sample = next(same, left[0])
-        left.remove(sample)
-        return sample
+        same = (sample for sample in samples if np.array_equal(self.index.labels_of(sample), found))
+        return next(same, other)
 
 
 class _Multiset:
