@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from pytest_longctx.packing.view import View
     from pytest_longctx.tokens.ledger import Samples
 
+MOST_TRIED = 10_000
+"""Ways to make up one gap that are tried; only where a text repeats itself there are as many."""
+
 
 @dataclass
 class Coverage:
@@ -37,15 +40,14 @@ class Coverage:
     def add(self, view: View) -> None:
         """Take in one batch."""
         pieces = view.pieces
-        size = pieces.end - pieces.start
-        expected = np.where(pieces.sample == UNKNOWN, -1, self.lengths[pieces.sample])
-        partial = (pieces.offset != 0) | (size != expected)
-        for piece in np.flatnonzero(partial & ~pieces.shuffled).tolist():
-            sample, offset = int(pieces.sample[piece]), int(pieces.offset[piece])
-            if sample == UNKNOWN:
-                self._unknown(view, int(pieces.start[piece]), int(pieces.end[piece]))
-            else:
-                self.parts.setdefault(sample, []).append((offset, offset + int(size[piece])))
+        known = pieces.sample != UNKNOWN
+        for piece in np.flatnonzero(~known).tolist():
+            self._unknown(view, int(pieces.start[piece]), int(pieces.end[piece]))
+        sample, first = pieces.sample[known], pieces.offset[known]
+        size = (pieces.end - pieces.start)[known]
+        for piece in np.flatnonzero((first != 0) | (size != self.lengths[sample])).tolist():
+            span = (int(first[piece]), int(first[piece] + size[piece]))
+            self.parts.setdefault(int(sample[piece]), []).append(span)
 
     def _unknown(self, view: View, start: int, end: int) -> None:
         row, segment, column = view.place(start)
@@ -57,8 +59,7 @@ class Coverage:
             row=row,
             segment=segment,
         )
-        content = view.batch.ids.ravel()[start:end].astype(np.int32).tobytes()
-        self.remnants.setdefault(content, []).append(witness)
+        self.remnants.setdefault(_content(view.batch.ids.ravel()[start:end]), []).append(witness)
 
     def spare(self, sample: int, delivered: int) -> None:
         """Set aside what came of a sample beside its tokens: it may be the same text of another one."""
@@ -77,39 +78,48 @@ class Coverage:
         found = f"once and {tokens} of it again" if delivered else f"{tokens} twice"
         expected = f"{int(self.lengths[sample]):,} tokens once"
         witness = Witness(self.samples.ledger.ids[sample], expected, found)
-        self.remnants.setdefault(self.samples[sample].ids[start:end].tobytes(), []).append(witness)
+        self.remnants.setdefault(_content(self.samples[sample].ids[start:end]), []).append(witness)
 
     def settle(self, sample: int) -> list[tuple[int, int]]:
-        """The gaps in a sample's tokens; the same tokens, set aside, close one."""
-        gaps = _gaps(self.parts.get(sample, []), int(self.lengths[sample]))
+        """The gaps between a sample's pieces, which do not overlap; the same tokens, set aside, close one."""
+        parts = sorted(self.parts.get(sample, []))
+        ends = [0, *(end for _, end in parts)]
+        starts = [*(start for start, _ in parts), int(self.lengths[sample])]
         ids = self.samples[sample].ids
-        return [(a, b) for a, b in gaps if not self._close(ids[a:b].tobytes())]
+        gaps = zip(ends, starts, strict=True)  # of no tokens where pieces touch, which nothing has to close
+        return [(a, b) for a, b in gaps if not self._close(_content(ids[a:b]))]
 
     def _close(self, content: bytes) -> bool:
-        """Take out what is set aside and makes up this content, in one piece or in several."""
-        for size in sorted((size for size in self.sizes if size <= len(content)), reverse=True):
-            waiting = self.remnants.get(content[:size])
-            if not waiting:
-                continue
-            taken = waiting.pop()  # before the rest is looked for, which may be of the same content
-            if size == len(content) or self._close(content[size:]):
+        """Take out what is set aside and makes up this content, rather in few long pieces than in many."""
+        ways, path = [(0, b"")], [b""]
+        tried: set[int] = set()
+        while ways and len(tried) < MOST_TRIED:
+            place, piece = ways.pop()
+            path[place:] = [piece]
+            at = sum(map(len, path))
+            if at == len(content):
+                for piece in path[1:]:
+                    self.remnants[piece].pop()
                 return True
-            waiting.append(taken)
+            way = sum(map(hash, path))  # the same for these pieces in another order
+            if way in tried:
+                continue
+            tried.add(way)
+            for size in self.sizes:
+                piece = content[at : at + size]
+                if (waiting := self.remnants.get(piece)) and path.count(piece) < len(waiting):
+                    ways.append((len(path), piece))
         return False
 
     @cached_property
-    def sizes(self) -> set[int]:
-        """The lengths of what is set aside, in bytes; to be asked once all is."""
-        return set(map(len, self.remnants))
+    def sizes(self) -> list[int]:
+        """The lengths of what is set aside, in bytes, short ones first; to be asked once all is."""
+        return sorted(set(map(len, self.remnants)))
 
 
-def _gaps(parts: list[tuple[int, int]], length: int) -> list[tuple[int, int]]:
-    gaps, at = [], 0
-    for start, end in sorted(parts):
-        if start > at:
-            gaps.append((at, start))
-        at = max(at, end)
-    return [*gaps, (at, length)] if at < length else gaps
+def _content(ids: NDArray[np.integer]) -> bytes:
+    """Token ids as bytes; samples hold narrower integers than batches."""
+    return ids.astype(np.int64).tobytes()
 
 
 def _overlap(parts: list[tuple[int, int]]) -> int:
@@ -124,17 +134,15 @@ def conservation(
     samples: Samples, expected: Expected, delivered: NDArray[np.int64], coverage: Coverage
 ) -> Iterator[Witness]:
     """Every offence against "each admitted sample exactly once", in the order of the samples."""
-    names = samples.ledger.ids
-    simple = (delivered == 1) & (expected.lengths > 0)
-    simple[list(coverage.parts)] = False
-    unfed = ~expected.fed & (delivered == 0)
-    unfed[list(coverage.parts)] = False
-    for sample in list(coverage.parts):
+    names, parts = samples.ledger.ids, coverage.parts
+    for sample in list(parts):
         if expected.lengths[sample]:
             coverage.spare(sample, int(delivered[sample]))
-    for sample in np.flatnonzero(~simple & ~unfed).tolist():
-        if expected.lengths[sample] == 0:
-            yield _of_rejected(names[sample], coverage.parts.get(sample, []))
+    asked = expected.fed.copy()
+    asked[list(parts)] = True
+    for sample in np.flatnonzero((delivered > 1) | asked & (delivered == 0)).tolist():
+        if not expected.lengths[sample]:
+            yield _of_rejected(names[sample], parts.get(sample, []))
         elif reason := _of_admitted(sample, int(delivered[sample]), coverage):
             yield Witness(names[sample], f"{int(expected.lengths[sample]):,} tokens once", reason)
     yield from chain.from_iterable(coverage.remnants.values())
@@ -150,10 +158,8 @@ def _of_rejected(name: str, parts: list[tuple[int, int]]) -> Witness:
 
 def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
     parts = coverage.parts.get(sample, [])
-    if delivered > 1:
+    if delivered:
         return f"{delivered} times"
-    if delivered == 1:
-        return ""
     if repeated := _overlap(parts):
         return f"{repeated:,} tokens twice"
     planned = int(coverage.lengths[sample])
