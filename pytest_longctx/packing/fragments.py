@@ -71,13 +71,14 @@ class Fragments:
         """Places whose next few tokens some sample has."""
         places = np.arange(max(0, size - self.gram + 1), dtype=np.int64)
         hashes = span_hashes(prefix, places, places + self.gram)
-        found = np.minimum(np.searchsorted(self.hashes, hashes), max(0, len(self.hashes) - 1))
+        found = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         return places[self.hashes[found] == hashes] if len(self.hashes) else places[:0]
 
     def _whole(self, prefix: Hashes, at: int, size: int, pieces: list[Piece]) -> tuple[int, int, int]:
         """(sample, 0, length) of the sample that stands whole here; first the one after the last piece's."""
         index = self.index
-        sample = pieces[-1][2] + 1 if pieces and pieces[-1][2] != UNKNOWN else 0
+        # Behind foreign tokens it is the first of all, too: UNKNOWN is -1.
+        sample = pieces[-1][2] + 1 if pieces else 0
         fresh = sample < len(index.lengths) and not index.delivered[sample]
         if not (fresh and index.is_whole(prefix, at, size, sample)):
             sample = index.longest_whole(prefix, at, size)

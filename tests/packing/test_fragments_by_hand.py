@@ -153,6 +153,7 @@ class TestPart:
     def test_one_token(self):
         assert part(of([4, 5]), [5]) == (0, 1, 1)
         assert part(of([4, 5]), [6]) == NOTHING
+        assert part(of([4, 5, 6]), [99, 5], at=1) == (0, 1, 1)
 
     def test_not_beyond_the_sample(self):
         found = of([1, 2, 3], [4, 5])
@@ -213,6 +214,9 @@ class TestPartOfManySamples:
     def test_starts_without_so_many_tokens_behind(self, large):
         assert part(of([1, 2, 3], [4]), [4, 5]) == part(of([1], [2, 3]), [1, 2]) == NOTHING
         assert part(of([1, 2, 3], [4, 5]), [4, 5]) == (1, 0, 2)
+
+    def test_the_last_token_of_a_row(self, large):
+        assert part(of([1, 2, 3], [4, 5]), [7, 8, 9, 4], at=3) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("room", range(1, 11))
