@@ -132,3 +132,8 @@ def test_a_path_does_not_hide_what_was_meant():
 
 def test_lines_are_as_long_as_a_terminal_is_wide():
     assert max(len(line) for name in CATALOG for line in page(name).splitlines()) == 80
+
+
+def test_names_with_hyphens_stay_whole(monkeypatch):
+    monkeypatch.setitem(CATALOG, "window::policy", ("word " * 14 + "pytest-longctx", "m", "e"))
+    assert page("window::policy").splitlines()[2:4] == [("word " * 14).strip(), "pytest-longctx"]
