@@ -77,8 +77,7 @@ class Fragments:
     def _whole(self, prefix: Hashes, at: int, size: int, pieces: list[Piece]) -> tuple[int, int, int]:
         """(sample, 0, length) of the sample that stands whole here; first the one after the last piece's."""
         index = self.index
-        # Behind foreign tokens it is the first of all, too: UNKNOWN is -1.
-        sample = pieces[-1][2] + 1 if pieces else 0
+        sample = pieces[-1][2] + 1 if pieces and pieces[-1][2] != UNKNOWN else len(index.lengths)
         fresh = sample < len(index.lengths) and not index.delivered[sample]
         if not (fresh and index.is_whole(prefix, at, size, sample)):
             sample = index.longest_whole(prefix, at, size)

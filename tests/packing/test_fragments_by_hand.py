@@ -123,9 +123,9 @@ class TestWhole:
         assert whole(at=1, pieces=[3]) == (3, 0, 1)
 
     @pytest.mark.parametrize("pieces", [[], [UNKNOWN], [1, UNKNOWN]])
-    def test_without_a_last_one_rather_the_first_of_all(self, pieces):
+    def test_without_a_last_one_the_longest(self, pieces):
         found, prefix = of([1, 2], [5], [1, 2, 3]), prefix_hashes(np.array([1, 2, 3]))
-        assert found._whole(prefix, 0, 3, [(0, 0, sample, 0) for sample in pieces]) == (0, 0, 2)
+        assert found._whole(prefix, 0, 3, [(0, 0, sample, 0) for sample in pieces]) == (2, 0, 3)
 
 
 class TestPart:

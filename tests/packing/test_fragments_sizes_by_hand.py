@@ -38,3 +38,13 @@ def test_two_tokens_that_end_a_sample_are_looked_up_among_16384(tokens, found):
 def test_the_index_takes_about_a_gigabyte_at_most():
     """While it is made, some eight arrays of eight bytes a token are held."""
     assert fragments.MOST_TOKENS == 16_000_000
+
+
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+def test_a_sample_that_begins_like_another(order):
+    """As a chat cut after each of its turns; a stretch without borders may begin with either."""
+    samples = {"a": [1, 2], "b": [5, 6], "c": [1, 2, 3]}
+    found = of(*samples.values())
+    pieces = apart(found, [token for name in order for token in samples[name]])
+    assert ["abc"[sample] for _, _, sample, _ in pieces] == list(order)
+    assert found.index.delivered.tolist() == [1, 1, 1]
