@@ -58,6 +58,7 @@ def test_a_batch_with_borders():
         {"labels": None},
         {"input_ids": None},
         {"labels": column(1, 4)},
+        {"labels": column(1, 2)},
         {"labels": column(3)},
         {"position_ids": column(3, 1, 3)},
         {"position_ids": column(1, 3).astype(np.int16)},
@@ -65,8 +66,10 @@ def test_a_batch_with_borders():
         {"position_ids": column(1, 3) > 0},
         {"attention_mask": column(1, 3).astype(np.int8)},
         {"attention_mask": column(1, 3).astype(np.float32)},
+        {"attention_mask": column(1, 3).astype(object)},
         {"attention_mask": column(1, 3).tolist()},
         varlen(0, 3, dtype=np.int64),
+        varlen(0, 3, dtype=np.int16),
         varlen(3),
         {**varlen(0, 3), "cu_seq_lens_q": np.array([[0, 3]], dtype=np.int32)},
         {**varlen(0, 3), "cu_seq_lens_k": None},
@@ -82,8 +85,9 @@ def test_anything_unusual_is_left_to_a_closer_look(fields):
     assert plain({**batch(1, 3), **fields}) is None
 
 
-def test_a_batch_of_no_tokens():
-    assert plain(batch(0, 3)) is None
+@pytest.mark.parametrize("shape", [(0, 3), (3,), (1, 1, 3)])
+def test_a_batch_that_is_no_table_of_tokens(shape):
+    assert plain(batch(*shape)) is None
 
 
 def test_the_shortest_borders_and_the_narrowest_integers():
@@ -197,6 +201,12 @@ def test_a_block_is_full_and_its_memory_used_again():
     assert before == 2
 
 
+def test_a_block_is_full_before_it_overflows():
+    sizes = [LARGE] * (MOST_TOKENS // LARGE - 1) + [LARGE - 1, 2, 1]
+    blocks, _ = handed_on(*[(batch(1, size), None) for size in sizes])
+    assert [[width for width, _ in block] for block in blocks] == [sizes[:-2], [2, 1]]
+
+
 def test_rows_that_wait():
     waiting = Waiting(Blocks().judge)
     assert waiting.rows == 0
@@ -209,7 +219,10 @@ def test_rows_that_wait():
 
 @pytest.mark.parametrize(
     ("shape", "sizes", "taken"),
-    [((1, 4), [2, 2], True), ((2, 4), [4, 4], True), ((2, 4), [4], False), ((1, 4), [], False)],
+    [
+        *[((1, 4), [2, 2], True), ((2, 4), [4, 4], True), ((300, 1), [1] * 300, True)],
+        *[((2, 4), [4], False), ((2, 4), [4] * 3, False), ((1, 4), [], False)],
+    ],
 )
 def test_rows_that_a_batch_cannot_show(shape, sizes, taken):
     blocks = Blocks()
