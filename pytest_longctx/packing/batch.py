@@ -107,10 +107,15 @@ class Batch:
 
         One row that stands for all is repeated. None where the field is absent or of another length, which is
         what `aligned_fields` tells of.
+
+        Raises:
+            PackingError: the field holds NaN.
         """
         array = self.array(name)
-        if array is None or array.ndim > 3 or array.shape[-1:] != (self.width,):
+        if array is None or not array.size or array.ndim > 3 or array.shape[-1:] != (self.width,):
             return None
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            raise PackingError(f"{self.maker}: {name} holds NaN")
         array = array.reshape((-1, *((1, self.width) if array.ndim == 1 else array.shape[-2:])))
         if array.shape[1] not in (1, self.rows):
             return None

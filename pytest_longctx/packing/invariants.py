@@ -20,6 +20,9 @@ from pytest_longctx.witness import Witness
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from numpy.typing import NDArray
+
+    from pytest_longctx.packing.batch import Batch
     from pytest_longctx.packing.view import View
 
 
@@ -55,19 +58,24 @@ def position_ids(view: View) -> Iterator[Witness]:
     for plane in planes:
         found = view.on_places(plane.ravel())
         for place in view.first_in_piece(np.flatnonzero(view.ordinals != found)):
-            yield view.at(int(view.places[place]), int(view.ordinals[place]), int(found[place]))
+            yield view.at(int(view.places[place]), int(view.ordinals[place]), found[place].item())
 
 
 def _no_positions(view: View) -> Iterator[Witness]:
     """Without position_ids a model counts through the row: right for one segment at its start only."""
-    column = view.starts % view.batch.width
-    for start in view.starts[column > 0].tolist():
+    for start in _inner_starts(view).tolist():
         yield view.at(start, 0, start % view.batch.width, "no position_ids in the batch")
+
+
+def _inner_starts(view: View) -> NDArray[np.int64]:
+    """Where segments start behind the first column of a batch's row."""
+    starts: NDArray[np.int64] = view.starts[np.flatnonzero(view.starts % view.batch.width)]
+    return starts
 
 
 def boundary_labels(view: View) -> Iterator[Witness]:
     """The first token of a segment is no target: it would be predicted from the sample before it."""
-    inner = view.starts[view.starts % view.batch.width > 0]
+    inner = _inner_starts(view)
     for flat in inner[view.labels[inner] != IGNORED].tolist():
         yield view.at(flat, IGNORED, int(view.labels[flat]))
 
@@ -95,24 +103,23 @@ def _varlen(name: str, value: Any, longest: int) -> tuple[str | int, str | int]:
         return "int32", str(to_numpy(value, name).dtype)
     if type(value) is not int:
         return "a plain int", type(value).__name__
-    return (longest, value) if value < longest else (value, value)
+    return max(longest, value), value
 
 
 def aligned_fields(view: View) -> Iterator[Witness]:
     """Every tensor with one entry a token has as many as input_ids."""
-    rows, width = view.batch.ids.shape
+    dense = "block_mask" in {layout.dialect for layout in view.layouts}
     for name in PER_TOKEN:
+        if name == "attention_mask" and dense:
+            continue  # its shape was looked at as it was read
         array = view.batch.array(name)
-        if array is None or array.ndim > 3 or (name == "attention_mask" and array.ndim == 3):
-            continue
-        others = array.shape[-2:-1]
-        if array.shape[-1:] != (width,) or (others and others[0] not in _rows_allowed(name, rows)):
-            yield Witness(name, f"({rows}, {width})", str(array.shape), row=view.first_row)
+        if array is not None and not _is_aligned(view.batch, name, array.shape):
+            yield Witness(name, str(view.batch.ids.shape), str(array.shape), row=view.first_row)
 
 
-def _rows_allowed(name: str, rows: int) -> tuple[int, ...]:
-    """One row of positions or a mask may stand for all; ids and labels are each row's own."""
-    return (rows,) if name in ("input_ids", "labels") else (1, rows)
+def _is_aligned(batch: Batch, name: str, shape: tuple[int, ...]) -> bool:
+    """One row of positions or a mask may stand for all; labels are each row's own."""
+    return shape == batch.ids.shape if name == "labels" else batch.per_token(name) is not None
 
 
 def supervision_per_row(view: View) -> Iterator[tuple[Witness, int]]:
@@ -123,9 +130,9 @@ def supervision_per_row(view: View) -> Iterator[tuple[Witness, int]]:
     for row, (start, stop) in enumerate(zip(view.edges.tolist(), stops, strict=True)):
         if targets[start:stop].any():
             continue
-        inside = (view.pieces.start >= start) & (view.pieces.start < stop)
+        first, last = np.searchsorted(view.pieces.start, (start, stop))
         number = view.first_row + row
-        names = list_names(view.samples, view.pieces.sample[inside])
+        names = list_names(view.samples, view.pieces.sample[first:last])
         tokens = int(np.count_nonzero(view.covered[start:stop]))
         yield Witness(f"row {number}", "≥ 1 target", 0, row=number, note=names), tokens
 
@@ -133,7 +140,8 @@ def supervision_per_row(view: View) -> Iterator[tuple[Witness, int]]:
 def orphan_fragments(view: View) -> Iterator[Witness]:
     """No piece trains a part of an answer without the tokens ahead of it."""
     pieces = view.pieces
-    for piece in np.flatnonzero(pieces.known & (pieces.offset > 0)).tolist():
+    # Unknown pieces, and samples in another order, have the offset 0.
+    for piece in np.flatnonzero(pieces.offset).tolist():
         start, end, offset = (int(column[piece]) for column in (pieces.start, pieces.end, pieces.offset))
         if (view.labels[start:end] != IGNORED).any():
             found = f"starts at token {offset}"

@@ -162,6 +162,8 @@ def _attention_mask(batch: Batch) -> Layout | None:
         # The full mask names the segments; sliding and chunked ones show a part of them.
         dense = dict(sorted(dense.items(), key=lambda item: item[0] != "full_attention"))
         return _dense(batch, dense) if dense else None
+    if not hasattr(value, "ndim"):
+        value = batch.array("attention_mask")  # nested lists
     return _dense(batch, {"": value}) if getattr(value, "ndim", 0) in (3, 4) else _mask_2d(batch)
 
 
@@ -170,8 +172,6 @@ def _mask_2d(batch: Batch) -> Layout | None:
     if planes is None:
         return None
     mask = planes[0]
-    if mask.dtype.kind == "f" and np.isnan(mask).any():
-        raise PackingError(f"{batch.maker}: attention_mask holds NaN")
     numbered = bool((mask > 1).any())
     if not numbered:
         mask = mask != 0

@@ -68,7 +68,7 @@ class _Grid:
         shape = tuple(mask.shape)
         if len(shape) == 3:
             mask = mask[:, None]
-        if shape[-2:] != (width, width) or shape[0] not in (1, rows):
+        if shape[-2:] != (width, width) or shape[0] not in (1, rows) or not shape[1]:
             raise PackingError(
                 f"{maker}: attention_mask has shape {shape}, expected ({rows}, heads, {width}, {width})"
             )

@@ -34,9 +34,29 @@ def test_planes():
     assert positions(planes[:, :1]) == np.repeat(planes[:, :1], 2, axis=1).tolist()
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (4, 3, 3), (2, 4), (2, 1), (1, 4, 2, 3), (1, 1, 1, 2, 3)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (3, 3),
+        (4, 3, 3),
+        (2, 4),
+        (2, 1),
+        (1, 4, 2, 3),
+        (1, 1, 1, 2, 3),
+        # nothing of the right width
+        (0, 3),
+        (0, 2, 3),
+        (4, 0, 3),
+    ],
+)
 def test_other_shapes_are_not_read(shape):
     assert positions(np.zeros(shape, np.int64)) is None
+
+
+def test_no_number_in_a_field():
+    with pytest.raises(PackingError, match=r"^mine: position_ids holds NaN$"):
+        positions([0, 1, np.nan])
+    assert positions([0.0, 1.5, 2.0], rows=1) == [[[0, 1.5, 2]]]
 
 
 def test_several_masks_in_one_field_are_no_array():

@@ -66,6 +66,14 @@ def test_masks_of_three_dimensions():
     assert [layout.dialect for layout in read(attention_mask={"full_attention": mask})] == ["block_mask"]
 
 
+def test_dense_masks_as_nested_lists():
+    mask = np.tri(4, dtype=np.int64)
+    mask[2:, :2] = 0
+    for nested in (mask[None].tolist(), mask[None, None].tolist()):
+        (layout,) = read(attention_mask=nested)
+        assert (layout.dialect, spans(layout)) == ("block_mask", [(0, 0, 2), (0, 2, 4)])
+
+
 def test_the_full_mask_names_the_segments_wherever_it_stands():
     full = np.tri(4, dtype=np.bool_)
     chunked = full.copy()

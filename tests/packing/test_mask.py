@@ -122,7 +122,7 @@ def test_a_sliding_mask_beside_the_full_one_may_show_less_but_no_more():
     )
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 6, 5), (3, 1, 6, 6), (1, 1, 7, 7)])
+@pytest.mark.parametrize("shape", [(1, 1, 6, 5), (3, 1, 6, 6), (1, 1, 7, 7), (2, 0, 6, 6)])
 def test_other_shapes_are_refused(shape):
     with pytest.raises(
         PackingError, match=r"maker: attention_mask has shape .*, expected \(2, heads, 6, 6\)"

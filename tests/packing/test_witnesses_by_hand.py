@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from pytest_longctx.packing.collators import padded
-from pytest_longctx.packing.invariants import index_range, offset_range
 from pytest_longctx.testing import Case, failing_checks
 from pytest_longctx.testing.examples import flat
 
@@ -233,20 +230,6 @@ def test_an_index_behind_foreign_tokens_may_be_any():
     last = 7
     failing = failing_checks(with_foreign, collate, Case(SAMPLES, 5, names=["a", "b", "c"]), batch_size=3)
     assert "sequence_indices" not in failing
-
-
-class TestOffsets:
-    """Kernels reach element tokens × row stride - 1, and 2³¹ - 1 at most."""
-
-    def test_the_last_that_fits_and_the_first_that_does_not(self):
-        assert list(offset_range(2**30, 2, 5)) == []
-        (beyond,) = offset_range(3, 715_827_883, 5)  # 3 × 715 827 883 = 2³¹ + 1
-        assert (beyond.row, beyond.expected, beyond.found) == (5, 2_147_483_647, 2_147_483_648)
-
-    def test_without_a_row_stride_each_token_is_one_element(self):
-        ids = np.broadcast_to(np.int32(0), (1, 2**31 + 1))  # takes no memory
-        view = SimpleNamespace(batch=SimpleNamespace(ids=ids), first_row=0)
-        assert [one.found for one in index_range(view)] == [2**31]
 
 
 @pytest.mark.parametrize("foreign", [[70, 71], [70, 71, 72, 73]])
