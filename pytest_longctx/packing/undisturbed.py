@@ -43,8 +43,7 @@ def undisturbed() -> Iterator[None]:
         _restore(environment)
         for name, logger in _loggers().items():
             logger.setLevel(levels.get(name, logging.NOTSET))
-        if bars:
-            datasets.enable_progress_bars()
+        (datasets.enable_progress_bars if bars else datasets.disable_progress_bars)()
 
 
 def _loggers() -> dict[str, logging.Logger]:
