@@ -33,3 +33,9 @@ def test_only_unknown_keys_are_explained_by_the_nearest():
     fault = Fault(("tokenizre",), "you may not")
     assert _explain(fault) is fault
     assert _explain(Fault(("tokenizre",), "unknown key")).message.endswith("'tokenizer'?")
+
+
+@pytest.mark.parametrize("shape", ["auto", "messages", "text", "tokenized"])
+def test_rows_of_tokens_are_packed_whatever_their_shape(load, shape):
+    text = HEAD.replace("a.jsonl}", f"a.jsonl, shape: {shape}}}") + "packing: {max_tokens_per_bin: 8}\n"
+    assert load(text).packing.max_tokens_per_bin == 8
