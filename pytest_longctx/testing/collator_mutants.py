@@ -160,6 +160,11 @@ def shows_the_whole_row(batch: Fields) -> Fields:
 
 
 @collator_mutant("mask_agrees", collator="block_mask")
+def shows_the_whole_row_in_lists(batch: Fields) -> Fields:
+    return {**batch, "attention_mask": np.tril(np.ones_like(batch["attention_mask"])).tolist()}
+
+
+@collator_mutant("mask_agrees", collator="block_mask")
 def shows_the_token_to_come(batch: Fields) -> Fields:
     mask = batch["attention_mask"].copy()
     mask[0, 0, 0, 1] = True
@@ -239,6 +244,11 @@ def shifts_the_labels_for_the_model(batch: Fields) -> Fields:
 def pads_only_the_positions(batch: Fields) -> Fields:
     positions = batch["position_ids"]
     return {**batch, "position_ids": np.pad(positions, ((0, 0), (0, 8 - positions.shape[1] % 8)))}
+
+
+@collator_mutant("aligned_fields")
+def gives_positions_four_dimensions(batch: Fields) -> Fields:
+    return {**batch, "position_ids": batch["position_ids"][None, None]}
 
 
 @collator_mutant("aligned_fields", collator="padded")

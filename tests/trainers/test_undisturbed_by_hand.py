@@ -12,6 +12,8 @@ import pytest
 
 from pytest_longctx.packing.undisturbed import LIBRARIES, undisturbed
 
+from .test_undisturbed import state
+
 torch = pytest.importorskip("torch", reason="torch is not installed")
 datasets = pytest.importorskip("datasets", reason="datasets is not installed")
 
@@ -57,7 +59,7 @@ def test_generators_types_threads_bars_and_warnings(shown):
         assert not datasets.is_progress_bar_enabled()
         set_bars(not shown)
         torch.set_default_dtype(torch.float64)
-        torch.set_num_threads(before[-2] + 1)
+        torch.set_num_threads(before["threads"] + 1)
         warnings.warn("not to be heard", UserWarning, stacklevel=1)
     assert state() == before
     set_bars(own)
@@ -77,9 +79,3 @@ def test_what_is_raised_goes_on_and_all_is_put_back():
 
 def set_bars(shown):
     (datasets.enable_progress_bars if shown else datasets.disable_progress_bars)()
-
-
-def state():
-    generators = random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
-    bars = datasets.is_progress_bar_enabled()
-    return (*generators, bars, list(warnings.filters), torch.get_num_threads(), torch.get_default_dtype())
