@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PER_TOKEN = ("input_ids", "labels", "position_ids", "seq_idx", "attention_mask", "token_type_ids")
+DENSE = (3, 4)
+"""Dimensions of a dense mask: (B, T, T) or (B, heads, T, T)."""
 VARLEN = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 
 
@@ -102,26 +104,60 @@ class Batch:
             None if value is None or isinstance(value, Mapping) else to_numpy(value, f"{self.maker}: {name}")
         )
 
-    def per_token(self, name: str) -> NDArray[Any] | None:
-        """A field with one entry a token, of shape (planes, B, T): positions may have several planes.
+    @property
+    def masks(self) -> dict[str, Any]:
+        """Attention masks by name, as the newer models of transformers take them; one alone has the name "".
 
-        One row that stands for all is repeated. None where the field is absent or of another length, which is
-        what `aligned_fields` tells of.
+        Dense ones are arrays or tensors of three or four dimensions, not copied; layers without a mask are
+        left out.
 
         Raises:
-            PackingError: the field holds NaN.
+            PackingError: one of several masks is no array, or of a shape that is no mask's.
         """
+        value = self.fields.get("attention_mask")
+        if not isinstance(value, Mapping):
+            return {} if value is None else {"": _array(value, f"{self.maker}: attention_mask")}
+        masks = {}
+        for name, given in value.items():
+            if given is None:
+                continue
+            where = f"{self.maker}: attention_mask[{str(name)!r}]"
+            masks[str(name)] = mask = _array(given, where)
+            if mask.ndim not in DENSE and self.planes(to_numpy(mask, where), where) is None:
+                tokens = f"({self.rows}, {self.width})"
+                dense = f"({self.rows}, heads, {self.width}, {self.width})"
+                raise PackingError(f"{where} has shape {tuple(mask.shape)}, expected {tokens} or {dense}")
+        return masks
+
+    def per_token(self, name: str) -> NDArray[Any] | None:
+        """A field as `planes` gives it; None where it is absent as well."""
         array = self.array(name)
-        if array is None or not array.size or array.ndim > 3 or array.shape[-1:] != (self.width,):
+        return None if array is None else self.planes(array, f"{self.maker}: {name}")
+
+    def planes(self, array: NDArray[Any], where: str) -> NDArray[Any] | None:
+        """An array with one entry a token, of shape (planes, B, T): positions may have several planes.
+
+        One row that stands for all is repeated. None where the array is of another length, which is what
+        `aligned_fields` tells of.
+
+        Raises:
+            PackingError: it holds NaN.
+        """
+        if not array.size or array.ndim > 3 or array.shape[-1:] != (self.width,):
             return None
         if array.dtype.kind == "f" and np.isnan(array).any():
-            raise PackingError(f"{self.maker}: {name} holds NaN")
+            raise PackingError(f"{where} holds NaN")
         array = array.reshape((-1, *((1, self.width) if array.ndim == 1 else array.shape[-2:])))
         if array.shape[1] not in (1, self.rows):
             return None
         if array.shape[1] == self.rows:
             return array
         return np.broadcast_to(array, (array.shape[0], self.rows, self.width))
+
+
+def _array(value: Any, what: str) -> Any:
+    """An array or tensor as it is; nested lists as array."""
+    return value if hasattr(value, "ndim") else to_numpy(value, what)
 
 
 def to_numpy(value: Any, what: str) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.errors import PackingError
-from pytest_longctx.packing.batch import Fault, to_numpy
+from pytest_longctx.packing.batch import DENSE, Fault, to_numpy
 from pytest_longctx.packing.mask import read_dense
 
 if TYPE_CHECKING:
@@ -155,22 +154,24 @@ def from_lengths(dialect: str, batch: Batch, lengths: list[NDArray[np.int64]]) -
     return from_flat(dialect, batch, first[inside], last[inside], faults)
 
 
-def _attention_mask(batch: Batch) -> Layout | None:
-    value = batch.fields.get("attention_mask")
-    if isinstance(value, Mapping):
-        dense = {str(name): mask for name, mask in value.items() if getattr(mask, "ndim", 0) in (3, 4)}
-        # The full mask names the segments; sliding and chunked ones show a part of them.
-        dense = dict(sorted(dense.items(), key=lambda item: item[0] != "full_attention"))
-        return _dense(batch, dense) if dense else None
-    if not hasattr(value, "ndim"):
-        value = batch.array("attention_mask")  # nested lists
-    return _dense(batch, {"": value}) if getattr(value, "ndim", 0) in (3, 4) else _mask_2d(batch)
+def _block_mask(batch: Batch) -> Layout | None:
+    masks = {name: mask for name, mask in batch.masks.items() if mask.ndim in DENSE}
+    if not masks:
+        return None
+    # The full mask names the segments; sliding and chunked ones show a part of them.
+    masks = dict(sorted(masks.items(), key=lambda item: item[0] != "full_attention"))
+    starts, ends, faults = read_dense(masks, batch.rows, batch.width, batch.maker)
+    return from_flat("block_mask", batch, starts, ends, faults)
 
 
 def _mask_2d(batch: Batch) -> Layout | None:
-    planes = batch.per_token("attention_mask")
+    where = f"{batch.maker}: attention_mask"
+    masks = [to_numpy(mask, where) for mask in batch.masks.values() if mask.ndim not in DENSE]
+    planes = batch.planes(masks[0], where) if masks else None
     if planes is None:
         return None
+    if not all(np.array_equal(mask, masks[0]) for mask in masks):
+        raise PackingError(f"{where} has padding masks that differ, expected the same one for all layers")
     mask = planes[0]
     numbered = bool((mask > 1).any())
     if not numbered:
@@ -181,9 +182,4 @@ def _mask_2d(batch: Batch) -> Layout | None:
     return layout if numbered else replace(layout, names_segments=False)
 
 
-def _dense(batch: Batch, masks: Mapping[str, Any]) -> Layout:
-    starts, ends, faults = read_dense(masks, batch.rows, batch.width, batch.maker)
-    return from_flat("block_mask", batch, starts, ends, faults)
-
-
-_READERS = (_cu_seq_lens, _attention_mask, _seq_idx, _seq_lengths, _position_ids)
+_READERS = (_cu_seq_lens, _block_mask, _mask_2d, _seq_idx, _seq_lengths, _position_ids)

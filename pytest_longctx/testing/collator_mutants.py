@@ -165,6 +165,19 @@ def shows_the_whole_row_in_lists(batch: Fields) -> Fields:
 
 
 @collator_mutant("mask_agrees", collator="block_mask")
+def shows_the_whole_row_to_one_of_two_layer_types(batch: Fields) -> Fields:
+    mask = batch["attention_mask"]
+    leaks = np.tril(np.ones_like(mask)).tolist()
+    return {**batch, "attention_mask": {"full_attention": mask, "sliding_attention": leaks}}
+
+
+@collator_mutant("mask_agrees", collator="padded")
+def hides_tokens_from_all_layer_types(batch: Fields) -> Fields:
+    mask = np.where(batch["input_ids"] == EOS, 0, batch["attention_mask"])
+    return {**batch, "attention_mask": {"full_attention": mask, "sliding_attention": mask}}
+
+
+@collator_mutant("mask_agrees", collator="block_mask")
 def shows_the_token_to_come(batch: Fields) -> Fields:
     mask = batch["attention_mask"].copy()
     mask[0, 0, 0, 1] = True

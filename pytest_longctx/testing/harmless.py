@@ -104,6 +104,12 @@ def gives_masks_by_layer_type(batch: Fields) -> Fields:
     return {**batch, "attention_mask": masks}
 
 
+@collator_mutant(collator="padded", batch_size=3)
+def gives_its_mask_to_every_layer_type(batch: Fields) -> Fields:
+    names = ("full_attention", "sliding_attention", "linear_attention")
+    return {**batch, "attention_mask": {**dict.fromkeys(names, batch["attention_mask"]), "conv": None}}
+
+
 @collator_mutant()
 def gives_int32(batch: Fields) -> Fields:
     names = ("input_ids", "labels", "position_ids")

@@ -101,10 +101,52 @@ class TestMasks:
         full, near = np.tril(np.ones((1, 1, 6, 6), bool)), np.eye(6, dtype=bool)[None, None]
         for masks in (
             {"sliding_attention": near, "full_attention": full},
-            {"full_attention": full, "sliding_attention": near, "other": np.ones((1, 6))},
+            {"full_attention": full, "sliding_attention": near, "linear_attention": None},
         ):
             assert read(attention_mask=masks) == [("block_mask", [(0, 0, 6)], ())]
-        assert read(attention_mask={"padding": np.ones((1, 6))}) == []
+
+    def test_dense_masks_by_name_as_nested_lists(self):
+        full, all_of_it = np.eye(6, dtype=bool)[None, None], np.ones((1, 6, 6))
+        ((dialect, segments, (fault,)),) = read(
+            attention_mask={"sliding_attention": all_of_it.tolist(), "full_attention": full.tolist()}
+        )
+        assert (dialect, segments) == ("block_mask", [(0, at, at + 1) for at in range(6)])
+        assert fault.startswith("sliding_attention head 0: token 0 sees token 1")
+
+    @pytest.mark.parametrize(
+        "mask", [np.array([[1, 1, 1, 1, 0, 0]]), [[1, 1, 1, 1, 0, 0]], [1, 1, 1, 1, 0, 0]]
+    )
+    def test_padding_masks_by_name(self, mask):
+        padding = ("padding_mask", [(0, 0, 4)], ())
+        assert read(attention_mask={"linear_attention": mask}) == [padding]
+        assert read(attention_mask={"conv": None, "linear_attention": mask, "other": mask}) == [padding]
+        full = np.tri(6, dtype=bool)[None]
+        both = read(attention_mask={"linear_attention": mask, "full_attention": full})
+        assert both == [("block_mask", [(0, 0, 6)], ()), padding]
+
+    def test_no_mask_by_name(self):
+        assert read(attention_mask={}) == read(attention_mask={"full_attention": None}) == []
+
+    @pytest.mark.parametrize(
+        ("masks", "said"),
+        [
+            (
+                {"a": np.ones((1, 6)), "b": np.ones((1, 5))},
+                r"\['b'\] has shape \(1, 5\), expected \(1, 6\) or",
+            ),
+            ({"a": np.ones(())}, r"\['a'\] has shape \(\), expected \(1, 6\) or \(1, heads, 6, 6\)"),
+            ({"a": np.ones((1, 1, 1, 6, 6))}, r"\['a'\] has shape \(1, 1, 1, 6, 6\), expected"),
+            ({"a": object()}, r"\['a'\] holds object of object, expected an array of numbers"),
+            (
+                {"a": [[1] * 6], "b": [[1] * 5 + [0]]},
+                " has padding masks that differ, expected the same one for",
+            ),
+            ({"a": [[1, 1, 1, 1, 1, np.nan]]}, r"\['a'\] holds NaN"),
+        ],
+    )
+    def test_what_is_no_mask(self, masks, said):
+        with pytest.raises(PackingError, match=f"mine: attention_mask{said}"):
+            read(attention_mask=masks)
 
     def test_no_number(self):
         with pytest.raises(PackingError, match="mine: attention_mask holds NaN"):
