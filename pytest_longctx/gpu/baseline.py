@@ -33,13 +33,14 @@ def compare_with(
         baseline = read_json(path)
         reason = _incomparable(baseline, device, workload)
         ratios = {} if reason else _ratios(baseline, measured)
+        return BaselineComparison(str(path), baseline["label"], reason, ratios, _notes(baseline, versions))
     except RecordError as error:
-        return BaselineComparison(str(path), None, str(error), {}, readable=False)
-    except (KeyError, TypeError, ZeroDivisionError) as error:
-        return BaselineComparison(
-            str(path), None, f"{path}: no complete record: {error!r}", {}, readable=False
-        )
-    return BaselineComparison(str(path), baseline["label"], reason, ratios, _notes(baseline, versions))
+        reason = str(error)
+    except ValueError as error:
+        reason = f"{path}: {error}"
+    except (KeyError, TypeError, AttributeError) as error:
+        reason = f"{path}: no complete record: {error!r}"
+    return BaselineComparison(str(path), None, reason, {}, readable=False)
 
 
 def _incomparable(baseline: dict[str, Any], device: Device, workload: Workload) -> str:
@@ -63,7 +64,13 @@ def _plain(value: Any) -> Any:
 
 
 def _ratios(baseline: dict[str, Any], measured: Sequence[LengthMeasurement]) -> dict[str, float]:
-    before = {item["length"]: item["steps"]["median_seconds"] for item in baseline["measurements"]}
+    before: dict[int, float] = {}
+    for item in baseline["measurements"]:
+        length, seconds = item["length"], item["steps"]["median_seconds"]
+        if length in before or isinstance(seconds, bool) or not seconds > 0:
+            told = "twice" if length in before else f"with a median of {seconds!r} seconds"
+            raise ValueError(f"length {length} stands there {told}, expected once and above 0")
+        before[length] = seconds
     return {str(item.length): item.steps.median_seconds / before[item.length] for item in measured}
 
 

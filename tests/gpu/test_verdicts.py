@@ -175,9 +175,46 @@ def test_a_workload_that_differs_is_told_by_its_keys(baseline, judged, found):
     assert judged(baseline(workload=other)).context[0] == "the baseline ran another workload: seed differs"
 
 
-@pytest.mark.parametrize("changes", [{"schema_version": 2}, {"measurements": [{}]}, {"hardware": None}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema_version": 2},
+        {"measurements": [{}]},
+        {"measurements": [[4, 10], [8, 20]]},
+        {"hardware": None},
+        {"versions": ["torch"]},
+    ],
+)
 def test_a_broken_baseline_fails(baseline, judged, changes):
     assert judged(baseline(**changes)).outcome == "failed"
+
+
+def test_a_baseline_without_a_label_fails(baseline, judged):
+    path = baseline()
+    record = json.loads(path.read_text())
+    del record["label"]
+    path.write_text(json.dumps(record))
+    verdict = judged(path)
+    assert verdict.outcome == "failed"
+    assert "main.json: no complete record: KeyError('label')" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("points", "told"),
+    [
+        (((4, 0), (8, 20)), "length 4 stands there with a median of 0 seconds, expected once and above 0"),
+        (((4, 10), (8, -1)), "length 8 stands there with a median of -1 seconds"),
+        (((4, True), (8, 20)), "length 4 stands there with a median of True seconds"),
+        (((4, 10), (8, 20), (4, 1000)), "length 4 stands there twice, expected once and above 0"),
+    ],
+)
+def test_no_step_takes_no_time(baseline, judged, points, told):
+    path = baseline(
+        measurements=[{"length": length, "steps": {"median_seconds": value}} for length, value in points]
+    )
+    verdict = judged(path)
+    assert verdict.outcome == "failed"
+    assert told in str(verdict)
 
 
 def test_a_missing_baseline(tmp_path, judged, found):
