@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Collection, Generator, Iterable
 
     from pytest_longctx.contract import Contract
     from pytest_longctx.nodes import ContractFile
@@ -21,13 +21,14 @@ class Collected:
     """Hooks of one run, in a worker as in the controller.
 
     checks: contract path → id of each check → value of its slice, None for all rows; failures: node id → what
-    pytest says of it.
+    pytest says of it; died: whether a worker of xdist did not end by itself.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.checks: dict[str, dict[str, str | None]] = {}
         self.failures: dict[str, str] = {}
+        self.died = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
@@ -59,9 +60,10 @@ class Collected:
             output[OUTPUT] = self.checks
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """What a worker of xdist told."""
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """What a worker of xdist told, if it ended by itself."""
         self.checks |= getattr(node, "workeroutput", {}).get(OUTPUT, {})
+        self.died |= error is not None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A contract that could not be collected."""
@@ -93,6 +95,8 @@ class Collected:
         from pytest_longctx.session import is_contract
 
         known, recorded = {str(contract.path): contract for contract in contracts}, set(recorded)
+        if self.died:
+            self._miss(known.values(), {nodeid.partition("::")[0] for nodeid in (*self.failures, *recorded)})
         for nodeid, text in self.failures.items():
             file, _, check = nodeid.partition("::")
             path = os.path.abspath(self.config.rootpath / file)  # noqa: PTH100 - no resolve()
@@ -101,6 +105,13 @@ class Collected:
             contract = known[path] = known.get(path) or _read(path)
             value = self.checks.get(contract.display, {}).get(check)
             yield nodeid, contract, lost(contract, check, value, text)
+
+    def _miss(self, contracts: Iterable[Contract], heard_of: Collection[str]) -> None:
+        """A contract of which no worker lived to say anything; they die while they collect, too."""
+        for contract in contracts:
+            nodeid = Path(os.path.relpath(contract.path, self.config.rootpath)).as_posix()
+            if nodeid not in heard_of and contract.display not in self.checks:
+                self.failures[nodeid] = "the worker that should have checked it died"
 
 
 def _read(path: str) -> Contract:

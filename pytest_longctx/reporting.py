@@ -156,7 +156,7 @@ class Reporting:
         """Write, in the controller only; a file not written and a value worse than main's fail the run."""
         if hasattr(self.config, "workerinput"):
             return
-        if self.collected.failures:
+        if self.collected.failures or self.collected.died:
             self.lost = list(self.collected.unrecorded(self._registered(), self.records))
             self.records |= {nodeid: record for nodeid, _, record in self.lost}
         if not (self._is_wanted() or (self.on_github and self.records)):

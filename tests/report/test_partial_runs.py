@@ -101,6 +101,21 @@ class TestLost:
         assert not (pytester.path / "b.json").exists()
         assert (pytester.path / "summary.md").read_text("utf-8").startswith("## ❌ longctx: 1 of ")
 
+    def test_a_worker_that_dies_before_any_check(self, pytester):
+        (pytester.path / "conftest.py").write_text(
+            "import os\n\n"
+            "def pytest_collection_modifyitems(config):\n"
+            "    if hasattr(config, 'workerinput'):\n"
+            "        os._exit(137)\n"
+        )
+        files = ("--longctx-report=r.json", "--longctx-baseline=b.json", "--longctx-update-baseline")
+        result = pytester.runpytest_inprocess(CONTRACT, "-n1", "--max-worker-restart=0", *files)
+        assert result.ret != 0
+        made = report(pytester)
+        assert (made["verdict"], made["complete"]) == ("error", False)
+        assert [error for _, error in errors(made)] == ["the worker that should have checked it died"]
+        assert not (pytester.path / "b.json").exists()
+
     @pytest.mark.parametrize("workers", WORKERS)
     def test_a_contract_that_cannot_be_collected(self, pytester, workers):
         sliced = (
