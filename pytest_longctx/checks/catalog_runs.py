@@ -87,12 +87,17 @@ RUNS: dict[str, Entry] = {
         "Put the stages in order.",
     ),
     "curriculum::measured_token_budget": Entry(
-        "That the packed rows give as many supervised tokens per optimizer step as the metrics claim.",
+        "That the packed rows give as many supervised tokens per optimizer step as the metrics claim. At the "
+        "contract's own window these are the rows that were delivered. At another window they are those of "
+        "the samples that it admits: one a row where the contract does not pack, else as first-fit "
+        "decreasing would pack them, whatever the packer. A step may hold more rows than the data has, and "
+        "repeats them.",
         "Metrics of other data, batch or packing decide about a run that was never made.",
         "Measure again with the contract's data, packing and batch.",
     ),
     "curriculum::length_mix": Entry(
-        "That the share of long samples among the admitted ones does not fall from stage to stage.",
+        "That the stage's window admits samples, and that the share of long ones among them does not fall "
+        "from stage to stage.",
         "A longer window over shorter samples trains no long context.",
         "Admit more long samples at the longer window.",
     ),

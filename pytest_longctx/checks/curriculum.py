@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import Contract
     from pytest_longctx.curriculum import Gate, Stage
     from pytest_longctx.evidence import Evidence
-    from pytest_longctx.verdict import Unit
 
 ADVICE = {
     "token_budget_mismatch": "train both stages on equally many supervised tokens a step",
@@ -86,12 +85,15 @@ def gate(name: str, place: int, evidence: Evidence) -> Verdict:
         before.metrics, after.metrics, limits.limits.model_dump() if limits else {}, (before.name, after.name)
     )
     found = next(gate for gate in result.gates if gate.name == name)
-    return _verdict(found, before, after, _others(result, name))
+    return _verdict(found, before, after, _decision(result, name))
 
 
-def _others(result: StageResult, name: str) -> str:
+def _decision(result: StageResult, name: str) -> str:
+    """What is known of the decision: a failed gate holds the stage; if none did, checks outside may."""
     others = [other for other in result.failed_gates if other != name]
-    return f"decision: hold; also failed: {', '.join(others)}" if others else "decision: hold"
+    if others:
+        return f"decision: hold; also failed: {', '.join(others)}"
+    return "decision: hold" if result.failed_gates else ""
 
 
 def order(place: int, evidence: Evidence) -> Verdict:
@@ -133,38 +135,45 @@ def token_budget(place: int, evidence: Evidence) -> Verdict:
     if measured is None:
         return rows_unseen("measured_token_budget", evidence)
     tolerance = section.token_budget_tolerance if section else 0.0
-    off = abs(measured - claimed) / claimed if claimed else float("inf")
-    text = f"measured_token_budget: {after.name} has {measured:,.0f} a step, the metrics claim {claimed:,}"
+    off = abs(measured.tokens - claimed) / claimed if claimed else float("inf")
+    found = f"{after.name} has {measured.tokens:,.0f} a step"
     return Verdict(
         outcome="passed" if off <= tolerance else "failed",
-        headline=clip(text),
+        headline=clip(f"measured_token_budget: {found}, the metrics claim {claimed:,}"),
         measured=off,
         limit=tolerance,
         unit="ratio",
-        context=(f"measured {measured:,.1f} supervised tokens a step, off by {shown(off, 'ratio')}",),
+        context=(
+            f"measured {measured.tokens:,.1f} supervised tokens a step, off by {shown(off, 'ratio')}",
+            measured.counted,
+        ),
         advice=ADVICE["measured_token_budget"],
     )
 
 
 def mix(place: int, evidence: Evidence) -> Verdict:
-    """The share of long samples among those admitted does not fall from stage to stage."""
+    """The stage admits samples, and the share of long ones among them does not fall from stage to stage."""
     before, after = _pair(place, evidence)
-    mixes = [length_mix(evidence, stage.target_context_len) for stage in (before, after)]
-    if mixes[0] is None or mixes[1] is None:
-        return Verdict("passed", f"length_mix: {before.name} has no window to compare with")
-    fell = mixes[1]["long"] < mixes[0]["long"]
-    unit: Unit = "ratio"
-    text = f"length_mix: long share {shown(mixes[1]['long'], unit)} after {shown(mixes[0]['long'], unit)}"
+    earlier, now = (length_mix(evidence, stage.target_context_len) for stage in (before, after))
+    if now is None:
+        return Verdict(
+            "failed",
+            f"length_mix: no sample is admitted at {after.target_context_len:,}, needed at least one",
+            advice="enlarge the stage's window: every sample overflows it",
+        )
+    if earlier is None:
+        lacking = "window" if before.target_context_len is None else "admitted sample"
+        return Verdict("passed", f"length_mix: {before.name} has no {lacking} to compare with")
+    text = f"length_mix: long share {shown(now['long'], 'ratio')} after {shown(earlier['long'], 'ratio')}"
     return Verdict(
-        outcome="failed" if fell else "passed",
+        outcome="failed" if now["long"] < earlier["long"] else "passed",
         headline=clip(text),
-        measured=mixes[1]["long"],
-        limit=mixes[0]["long"],
-        unit=unit,
+        measured=now["long"],
+        limit=earlier["long"],
+        unit="ratio",
         context=tuple(
-            f"{stage.name}: " + ", ".join(f"{name} {shown(share, unit)}" for name, share in mixed.items())
-            for stage, mixed in zip((before, after), mixes, strict=True)
-            if mixed is not None
+            f"{stage.name}: " + ", ".join(f"{name} {shown(share, 'ratio')}" for name, share in mixed.items())
+            for stage, mixed in ((before, earlier), (after, now))
         ),
         advice=ADVICE["length_mix"],
     )

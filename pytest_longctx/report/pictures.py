@@ -222,7 +222,9 @@ def curriculum(data: Data) -> tuple[str, Figure]:
     axes.set_xticks(list(places), [tokens(stage["target_context_len"] or 0) for stage in stages])
     axes.margins(x=0.16)
     decorate(axes, "window of the stage", "score", LINE)
-    return f"{len(stages)} stages, each compared with the one before it", figure
+    number = len(stages) - 1  # the first is the baseline
+    many = "1 stage" if number == 1 else f"{number} stages, each"
+    return f"{many} compared with the one before it; the first point is the baseline", figure
 
 
 def gpu(data: Data) -> tuple[str, Figure]:

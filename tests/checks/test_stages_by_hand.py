@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
 from pytest_longctx.checks import curriculum
 from pytest_longctx.curriculum import GATES, Stage
+from pytest_longctx.stages import Budget
 from pytest_longctx.verdict import Verdict
 
 METRICS = {
@@ -54,7 +56,7 @@ class TestGates:
         verdict = curriculum.gate(name, place, evidence(*SOUND))
         assert verdict.outcome == "passed"
         assert verdict.headline.startswith(f"{name}: {('second', 'third')[place]} has ")
-        assert verdict.context == (f"compared with {('base', 'second')[place]}", "decision: hold")
+        assert verdict.context == (f"compared with {('base', 'second')[place]}",)
         assert verdict.advice == curriculum.ADVICE[name]
 
     def test_a_gain_that_is_too_small(self):
@@ -80,6 +82,13 @@ class TestGates:
         verdict = curriculum.gate("cost_budget", 0, found)
         assert verdict.outcome == "passed"
         assert verdict.context[1].endswith("also failed: nonfinite_loss, failed_runs, peak_memory_budget")
+
+    def test_a_stage_that_is_not_held_by_this_gate(self):
+        found = evidence(stage("base"), stage("next", long_context_score=1.0, failed_runs=2))
+        verdict = curriculum.gate("cost_budget", 0, found)
+        assert verdict.context == ("compared with base", "decision: hold; also failed: failed_runs")
+        verdict = curriculum.gate("failed_runs", 0, found)
+        assert verdict.context == ("compared with base", "decision: hold")
 
     def test_an_equal_budget_has_no_limit_to_come_near_to(self):
         other = stage("next", supervised_tokens_per_optimizer_step=2000)
@@ -107,10 +116,10 @@ class TestOrder:
 
 class TestBudget:
     def test_without_a_section_the_claim_is_exact(self, monkeypatch):
-        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: 1001)
+        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: Budget(1001, ""))
         found = SimpleNamespace(stages=SOUND, contract=SimpleNamespace(curriculum=None))
         assert curriculum.token_budget(0, found).outcome == "failed"
-        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: 1000)
+        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: Budget(1000, ""))
         assert curriculum.token_budget(0, found).outcome == "passed"
 
     @pytest.mark.parametrize(
@@ -127,7 +136,9 @@ class TestBudget:
     def test_what_the_metrics_claim(self, monkeypatch, measured, tolerance, outcome, off):
         asked = []
         monkeypatch.setattr(
-            curriculum, "measured_budget", lambda evidence, place: asked.append(place) or measured
+            curriculum,
+            "measured_budget",
+            lambda evidence, place: asked.append(place) or Budget(measured, "in 2 rows"),
         )
         verdict = curriculum.token_budget(1, evidence(*SOUND, tolerance=tolerance))
         assert asked == [1]
@@ -137,9 +148,10 @@ class TestBudget:
             f"measured_token_budget: third has {measured:,} a step, the metrics claim 1,000"
         )
         assert verdict.context[0].startswith(f"measured {measured:,}.0 supervised tokens a step, off by ")
+        assert verdict.context[1:] == ("in 2 rows",)
 
     def test_a_claim_of_nothing(self, monkeypatch):
-        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: 5.0)
+        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: Budget(5.0, ""))
         claimed = stage("next", supervised_tokens_per_optimizer_step=0)
         verdict = curriculum.token_budget(0, evidence(stage("base"), claimed))
         assert (verdict.outcome, verdict.measured) == ("failed", float("inf"))
@@ -166,10 +178,30 @@ class TestMix:
             f"second: long {100 * after:g} %",
         )
 
-    @pytest.mark.parametrize(("before", "after"), [(None, 0.2), (0.2, None), (None, None)])
-    def test_no_window_to_compare_with(self, monkeypatch, before, after):
-        verdict = self.mixed(monkeypatch, before, after)
+    def test_nothing_to_compare_with(self, monkeypatch):
+        verdict = self.mixed(monkeypatch, None, 0.2)
+        assert verdict == Verdict("passed", "length_mix: base has no admitted sample to compare with")
+        monkeypatch.setattr(curriculum, "length_mix", lambda evidence, window: window and {"long": 0.2})
+        verdict = curriculum.mix(0, evidence(stage("base"), stage("next", 16)))
         assert verdict == Verdict("passed", "length_mix: base has no window to compare with")
+
+    @pytest.mark.parametrize("before", [None, 0.2])
+    def test_a_stage_that_admits_no_sample(self, monkeypatch, before):
+        assert self.mixed(monkeypatch, before, None) == Verdict(
+            "failed",
+            "length_mix: no sample is admitted at 16, needed at least one",
+            advice="enlarge the stage's window: every sample overflows it",
+        )
+
+    @pytest.mark.parametrize(("window", "outcome"), [(64, "failed"), (149, "failed"), (150, "passed")])
+    def test_the_shortest_of_two_rows_has_150_tokens(self, judge, tmp_path, window, outcome):
+        (tmp_path / "m.json").write_text(json.dumps(METRICS))
+        run = {"target_context_len": 32, "metrics": "m.json"}
+        stage = {**run, "name": "next", "target_context_len": window}
+        section = {"baseline": run, "stages": [stage], "limits": LIMITS}
+        lengths = {"short_threshold": 10, "long_threshold": 20}
+        found = judge([(100, 50), (300, 20)], lengths=lengths, curriculum=section)
+        assert found["length_mix"].outcome == outcome
 
 
 class TestChecks:

@@ -165,6 +165,15 @@ class TestPictures:
             "dashed: the smallest window in which the limits hold, 7"
         )
         assert captions["How full the packed rows are"] == "2 rows of at most 10 tokens are 90 % full"
+        assert captions["Curriculum"] == (
+            "1 stage compared with the one before it; the first point is the baseline"
+        )
+
+    def test_the_baseline_is_no_stage(self, drawn):
+        baseline, stage = drawn["curriculum"]["stages"]
+        stages = {"curriculum": {"stages": [baseline, stage, stage]}}
+        ((_, caption, _),) = pictures.pictures(stages, "c0")
+        assert caption == "2 stages, each compared with the one before it; the first point is the baseline"
 
     def test_colours_are_the_pages(self, drawn):
         for _, _, svg in pictures.pictures(drawn, "c0"):
