@@ -137,23 +137,26 @@ def shipped() -> Iterator[str]:
 METRICS = {
     "long_context_score": "Number; higher is better, on the same scale in all files.",
     "short_context_score": "Number; higher is better, on the same scale in all files.",
-    "supervised_tokens_per_optimizer_step": "Number; the same in all files.",
-    "failed_runs": "Number of runs of the stage that failed.",
-    "peak_memory_gb": "Number, in GB.",
-    "cost_per_supervised_token": "Number, in a unit of your own.",
+    "supervised_tokens_per_optimizer_step": "Number above 0; the same in all files.",
+    "failed_runs": "Number of runs of the stage that failed, 0 or more.",
+    "peak_memory_gb": "Number, in GB; 0 or more.",
+    "cost_per_supervised_token": "Number, in a unit of your own; 0 or more.",
     "loss_finite": "`true` where no loss was NaN or infinite.",
     "gradients_finite": "`true` where no norm of gradients was NaN or infinite.",
 }
 
 
 METRICS_FILE = """\
-Where `metrics` names one file, it is a JSON object with these keys; others are left alone. Where it has
-`trainer_state`, `eval` and `map`, these are the keys of `map`, each with its path in one of the two files:
-names joined by dots. Both flags are then read from the log of the run, unless `map` names them.
+Where `metrics` names one file, it is a JSON object with these keys, each once; others are left alone. Where
+it has `trainer_state`, `eval` and `map`, these are the keys of `map`, each with its path in one of the two
+files: names joined by dots. A path that leads to several values which differ is refused. Both flags are then
+read from the log of the run, unless `map` names them: `loss_finite` from `loss` and every key that ends in
+`_loss`, as `eval_loss` does, `gradients_finite` from `grad_norm`.
 """
 METRICS_CAVEAT = """
-The trainer of transformers leaves losses that are not finite out of its log by default; only with
-`logging_nan_inf_filter=False` can `curriculum::nonfinite_loss` fail on its `trainer_state.json`."""
+The trainer of transformers leaves losses of training that are not finite out of its log by default, and newer
+versions leave them out of the mean of an evaluation that has finite ones too; only with
+`logging_nan_inf_filter=False` does `curriculum::nonfinite_loss` see all of them in `trainer_state.json`."""
 
 
 def metrics() -> Iterator[str]:
@@ -164,7 +167,7 @@ def metrics() -> Iterator[str]:
     for name in (*CANDIDATE_METRICS, *FLAGS):
         baseline = "required" if name in BASELINE_METRICS else "not read"
         yield f"| `{name}` | {baseline} | required | {METRICS[name]} |"
-    yield "| `target_context_len` | optional | optional | The window; it has to be the contract's. |"
+    yield "| `target_context_len` | optional | optional | The window; the contract's, if that names one. |"
     yield METRICS_CAVEAT
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,11 @@ GATES = (
     "peak_memory_budget",
     "cost_budget",
 )
-BASELINE_METRICS = ("long_context_score", "short_context_score", "supervised_tokens_per_optimizer_step")
-CANDIDATE_METRICS = (*BASELINE_METRICS, "failed_runs", "peak_memory_gb", "cost_per_supervised_token")
+BUDGET = "supervised_tokens_per_optimizer_step"
+# What a stage took. Memory and cost of 0 are those that nobody measured.
+AMOUNTS = ("failed_runs", "peak_memory_gb", "cost_per_supervised_token")
+BASELINE_METRICS = ("long_context_score", "short_context_score", BUDGET)
+CANDIDATE_METRICS = (*BASELINE_METRICS, *AMOUNTS)
 FLAGS = ("loss_finite", "gradients_finite")
 LIMITS = (
     "min_long_context_gain",
@@ -39,7 +42,7 @@ TOLERANCE = 1e-12
 
 
 class MetricsError(LongctxError, ValueError):
-    """Metrics or limits of a curriculum stage are missing or no numbers."""
+    """Metrics or limits of a curriculum stage are missing, no numbers, or below what they can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +82,50 @@ class Stage:
     metrics: Mapping[str, Any]
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is an integer or a float; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that is neither NaN nor infinite, nor an integer beyond every float."""
+    return is_number(value) and abs(value) <= sys.float_info.max
+
+
+def told(value: Any) -> str:
+    """A value as messages show it: on one line, and cut where it is long."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return "an integer beyond every float"
+    return f"{value!r:.80}"
+
+
 def numbers(values: Mapping[str, Any], keys: Sequence[str], where: str) -> dict[str, int | float]:
-    """Return `keys` of `values`, all finite numbers; else MetricsError, which names every key that is not."""
-    faults = []
-    for key in keys:
-        value = values.get(key)
-        if key not in values:
-            faults.append(f"{key} is missing")
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            faults.append(f"{key} is {value!r}, expected a number")
-        elif not math.isfinite(value):
-            faults.append(f"{key} is {value!r}, expected a finite number")
+    """Return `keys` of `values`, all finite numbers that their metrics can be.
+
+    Raises:
+        MetricsError: it names every key that is not.
+    """
+    faults = [fault for key in keys if (fault := _fault(key, values))]
     if faults:
         raise MetricsError(f"{where}: {'; '.join(faults)}")
     return {key: values[key] for key in keys}
+
+
+def _fault(key: str, values: Mapping[str, Any]) -> str | None:
+    if key not in values:
+        return f"{key} is missing"
+    value = values[key]
+    if not is_number(value):
+        expected = "a number"
+    elif not is_finite(value):
+        expected = "a finite number"
+    elif key == BUDGET and value <= 0:
+        expected = "more than 0"
+    elif key in AMOUNTS and value < 0:
+        expected = "0 or more"
+    else:
+        return None
+    return f"{key} is {told(value)}, expected {expected}"
 
 
 def evaluate_stage(
@@ -104,7 +137,8 @@ def evaluate_stage(
     """Compare the metrics of a stage with those of the stage before it.
 
     Keys: `BASELINE_METRICS`, `CANDIDATE_METRICS` with `FLAGS`, `LIMITS`. A flag passes only as the value
-    True. Raises MetricsError, a ValueError, for missing keys and for values that are no finite numbers.
+    True. Raises MetricsError, a ValueError, for missing keys, for values that are no finite numbers, for a
+    token budget that is not above 0, and for failed runs, memory and cost below 0.
     """
     before = numbers(baseline, BASELINE_METRICS, names[0])
     after = numbers(candidate, CANDIDATE_METRICS, names[1])
@@ -114,17 +148,13 @@ def evaluate_stage(
         raise MetricsError(f"{names[1]}: {'; '.join(missing)}")
     gain = after["long_context_score"] - before["long_context_score"]
     regression = before["short_context_score"] - after["short_context_score"]
-    budget = "supervised_tokens_per_optimizer_step"
     least_gain, most_regression = bound["min_long_context_gain"], bound["max_short_context_regression"]
     conditions: list[tuple[bool, Any, str, Any]] = [
-        (after[budget] == before[budget], after[budget], "=", before[budget]),
+        (after[BUDGET] == before[BUDGET], after[BUDGET], "=", before[BUDGET]),
         (gain >= least_gain - TOLERANCE, gain, "≥", least_gain),
         (regression <= most_regression + TOLERANCE, regression, "≤", most_regression),
         *((candidate[flag] is True, candidate[flag] is True, "is", True) for flag in FLAGS),
-        *(
-            (after[key] <= bound[f"max_{key}"], after[key], "≤", bound[f"max_{key}"])
-            for key in ("failed_runs", "peak_memory_gb", "cost_per_supervised_token")
-        ),
+        *((after[key] <= bound[f"max_{key}"], after[key], "≤", bound[f"max_{key}"]) for key in AMOUNTS),
     ]
     return StageResult(tuple(Gate(name, *parts) for name, parts in zip(GATES, conditions, strict=True)))
 

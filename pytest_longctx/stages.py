@@ -32,7 +32,8 @@ def read_stages(contract: Contract) -> list[Stage]:
     """The baseline and the stages with their metrics, in order.
 
     Raises:
-        MetricsError: a file cannot be read, a key is missing or no number, or the window is another one.
+        MetricsError: a file cannot be read, a key is missing or is nothing that a run has, or the window is
+            another one.
     """
     section = contract.curriculum
     if section is None:
@@ -48,7 +49,7 @@ def _read(contract: Contract, terms: CurriculumBaseline | CurriculumStage, *, ba
     else:
         state, evaluation = contract.resolve(metrics.trainer_state), contract.resolve(metrics.eval)
         values = read_trainer_metrics(state, evaluation, metrics.map, window, baseline)
-    return Stage(terms.name or "baseline", window, values)
+    return Stage(terms.name or "baseline", values.pop("target_context_len", window), values)
 
 
 def _plan(evidence: Evidence, window: int) -> Plan:

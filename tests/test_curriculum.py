@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
@@ -151,11 +152,52 @@ def test_a_missing_limit_is_named(key):
         (None, "is None, expected a number"),
         (math.nan, "is nan, expected a finite number"),
         (math.inf, "is inf, expected a finite number"),
+        pytest.param(10**400, "is an integer beyond every float, expected a finite number", id="huge"),
+        pytest.param(
+            -(10**5000), "is an integer beyond every float, expected a finite number", id="unprintable"
+        ),
+        ("x" * 100, f"is '{'x' * 79}, expected a number"),
     ],
 )
 def test_a_value_that_is_no_number_is_named(value, message):
     with pytest.raises(ValueError, match=f"^candidate: long_context_score {message}$"):
         evaluate_stage(BASELINE, CANDIDATE | {"long_context_score": value}, LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "expected"),
+    [
+        ("supervised_tokens_per_optimizer_step", (0, -1, -67000, -0.5), "more than 0"),
+        ("failed_runs", (-1, -0.5), "0 or more"),
+        ("peak_memory_gb", (-3, -1e-9), "0 or more"),
+        ("cost_per_supervised_token", (-1, -1e-9), "0 or more"),
+    ],
+)
+def test_a_value_that_no_run_has_is_named(key, values, expected):
+    for value in values:
+        with pytest.raises(MetricsError, match=f"^candidate: {key} is {value}, expected {expected}$"):
+            evaluate_stage(BASELINE, CANDIDATE | {key: value}, LIMITS)
+        if key in BASELINE:
+            with pytest.raises(MetricsError, match=f"^baseline: {key} is {value}, expected {expected}$"):
+                evaluate_stage(BASELINE | {key: value}, CANDIDATE, LIMITS)
+
+
+def test_the_least_and_the_largest_values():
+    least = {"failed_runs": 0, "peak_memory_gb": 0, "cost_per_supervised_token": 0}
+    budget = {"supervised_tokens_per_optimizer_step": 0.5}
+    assert evaluate_stage(BASELINE | budget, CANDIDATE | budget | least, LIMITS).failed_gates == []
+    scores = {"long_context_score": -0.5, "short_context_score": -0.25}
+    better = {"long_context_score": 0.5, "short_context_score": -0.25}
+    assert evaluate_stage(BASELINE | scores, CANDIDATE | better, LIMITS).failed_gates == []
+    assert failed(long_context_score=sys.float_info.max) == []
+    assert failed(short_context_score=-sys.float_info.max) == ["short_context_regression"]
+
+
+def test_the_largest_integer_that_is_shown():
+    with pytest.raises(
+        MetricsError, match=r"^candidate: failed_runs is -17976931348623157\d{62}, expected 0 or"
+    ):
+        failed(failed_runs=-int(sys.float_info.max))
 
 
 def test_all_faults_at_once():

@@ -63,7 +63,7 @@ class TestFlatFile:
 
     def test_window(self, write):
         path = write("8k.json", METRICS | {"target_context_len": 4096})
-        assert read_metrics(path, 4096) == METRICS
+        assert read_metrics(path, 4096) == read_metrics(path) == METRICS | {"target_context_len": 4096}
         with pytest.raises(MetricsError, match=r"8k\.json: metrics of window 4096, expected those of 8192$"):
             read_metrics(path, 8192)
 
@@ -75,6 +75,15 @@ class TestFlatFile:
             ({}, ": long_context_score is missing; short_context_score is missing"),
             (METRICS | {"failed_runs": "0"}, ": failed_runs is '0', expected a number"),
             (METRICS | {"peak_memory_gb": math.nan}, ": peak_memory_gb is nan, expected a finite number"),
+            (METRICS | {"failed_runs": -1}, ": failed_runs is -1, expected 0 or more"),
+            (
+                METRICS | {"supervised_tokens_per_optimizer_step": 0},
+                ": supervised_tokens_per_optimizer_step is 0, expected more than 0",
+            ),
+            (
+                METRICS | {"failed_runs": 10**400},
+                ": failed_runs is an integer beyond every float, expected a",
+            ),
             (METRICS | {"loss_finite": "true"}, ": loss_finite is 'true', expected true or false"),
             (METRICS | {"gradients_finite": 1}, ": gradients_finite is 1, expected true or false"),
         ],
@@ -82,6 +91,45 @@ class TestFlatFile:
     def test_refusals(self, write, content, message):
         with pytest.raises(MetricsError, match=re.escape(f"8k.json{message}")):
             read_metrics(write("8k.json", content))
+
+    @pytest.mark.parametrize(
+        ("window", "found"),
+        [
+            ("no", "'no'"),
+            (None, "None"),
+            (True, "True"),
+            (0, "0"),
+            (-8, "-8"),
+            (8192.5, "8192.5"),
+            (2**31, "2147483648"),
+            (math.nan, "nan"),
+            pytest.param(10**400, "an integer beyond every float", id="huge"),
+        ],
+    )
+    def test_what_is_no_window(self, write, window, found):
+        path = write("4k.json", METRICS | {"target_context_len": window})
+        message = f"4k.json: target_context_len is {found}, expected a whole number from 1 to 2147483647"
+        for expected in (None, 1, 8192):
+            with pytest.raises(MetricsError, match=rf"{re.escape(message)}$"):
+                read_metrics(path, expected)
+
+    @pytest.mark.parametrize("window", [1, 8192.0, 2**31 - 1])
+    def test_windows_of_all_sizes(self, write, window):
+        path = write("4k.json", METRICS | {"target_context_len": window})
+        found = read_metrics(path, baseline=True)["target_context_len"]
+        assert (found, type(found)) == (window, int)
+
+    def test_a_key_twice(self, write):
+        text = json.dumps(METRICS)
+        twice = text.replace('"failed_runs": 0', '"failed_runs": 3, "failed_runs": 0')
+        with pytest.raises(
+            MetricsError,
+            match=r"8k\.json: found key 'failed_runs' 2 times in one object, expected it once; keep one$",
+        ):
+            read_metrics(write("8k.json", twice))
+        inner = text[:-1] + ', "note": {"a": 1, "b": 2, "a": 1, "a": 1}}'
+        with pytest.raises(MetricsError, match="found key 'a' 3 times in one object"):
+            read_metrics(write("8k.json", inner))
 
     def test_a_missing_flag(self, write):
         path = write("8k.json", {key: METRICS[key] for key in METRICS if key != "loss_finite"})
@@ -113,6 +161,14 @@ class TestTrainerRun:
             ({"loss": math.nan}, False, True),
             ({"grad_norm": math.inf}, True, False),
             ({"loss": "nan", "grad_norm": None}, False, False),
+            ({"eval_loss": math.nan}, False, True),
+            ({"train_loss": math.inf, "train_runtime": 3.0}, False, True),
+            ({"eval_wiki_loss": None}, False, True),
+            ({"eval_loss": 2.5, "lossless": "no", "loss_scale": math.inf}, True, True),
+            ({"loss": True}, False, True),
+            ({"grad_norm": False}, True, False),
+            pytest.param({"loss": 10**400, "grad_norm": 10**400}, False, False, id="huge"),
+            ({"max_grad_norm": math.inf}, True, True),
         ],
     )
     def test_flags_come_from_the_log(self, write, entry, loss, gradients):
@@ -135,13 +191,41 @@ class TestTrainerRun:
 
     def test_a_silent_log(self, write):
         with pytest.raises(MetricsError, match=r"trainer_state\.json: no loss in log_history"):
-            self.read(write, {"log_history": [{"step": 1}]})
+            self.read(write, {"log_history": [{"step": 1, "eval_loss": 1.0}]})
 
     def test_a_path_that_leads_nowhere(self, write):
         with pytest.raises(
             MetricsError, match=r"map: failed_runs: 'budget\.fail' is neither in .*eval\.json"
         ):
             self.read(write, paths=PATHS | {"failed_runs": "budget.fail"})
+
+    @pytest.mark.parametrize(
+        ("evaluation", "state", "places"),
+        [
+            ({"mmlu": {"acc,none": 0.95}}, {}, r"0\.95 in .*eval\.json and 0\.81 in results of .*eval\.json"),
+            (
+                {},
+                {"mmlu": {"acc,none": 0}},
+                r"0\.81 in results of .*eval\.json and 0 in .*trainer_state\.json",
+            ),
+            (
+                {"mmlu": {"acc,none": 0.81}, "mmlu.acc,none": 0.8},
+                {},
+                r"0\.8 in .*eval\.json and 0\.81 in res",
+            ),
+        ],
+    )
+    def test_a_path_that_leads_to_two_values(self, write, evaluation, state, places):
+        paths = PATHS | {"short_context_score": "mmlu.acc,none"}
+        with pytest.raises(
+            MetricsError,
+            match=rf"map: short_context_score: 'mmlu\.acc,none' is {places}.*, expected one value; w",
+        ):
+            self.read(write, STATE | state, EVALUATION | evaluation, paths)
+
+    def test_a_path_that_leads_to_one_value_twice(self, write):
+        state = STATE | {"peak_memory_gb": 9.8}
+        assert self.read(write, state)["peak_memory_gb"] == 9.8
 
     def test_an_unknown_metric(self, write):
         with pytest.raises(MetricsError, match="map: unknown metric 'long_score', expected one of cost_per_"):
@@ -155,5 +239,6 @@ class TestTrainerRun:
     def test_another_window(self, write):
         evaluation = EVALUATION | {"config": {"window": 4096}}
         paths = PATHS | {"target_context_len": "config.window"}
+        assert self.read(write, evaluation=evaluation, paths=paths)["target_context_len"] == 4096
         with pytest.raises(MetricsError, match="metrics of window 4096, expected those of 8192"):
             self.read(write, evaluation=evaluation, paths=paths, target_context_len=8192)

@@ -56,8 +56,9 @@ RUNS: dict[str, Entry] = {
         "Mix more short samples into the stage.",
     ),
     "curriculum::nonfinite_loss": Entry(
-        "That no loss of the run was NaN or infinite. With `logging_nan_inf_filter`, the default of "
-        "transformers' trainer, such a loss is not in `trainer_state.json`, and this cannot fail.",
+        "That no loss of the run was NaN or infinite, in training or evaluation. With "
+        "`logging_nan_inf_filter`, the default of transformers' trainer, such a loss of training is not in "
+        "`trainer_state.json`, and cannot make this fail.",
         "Scores of such a run mean nothing.",
         "Find the batch; lower the learning rate, or train in another precision.",
     ),
@@ -82,7 +83,8 @@ RUNS: dict[str, Entry] = {
         "Pack better, or raise the budget on purpose.",
     ),
     "curriculum::stage_order": Entry(
-        "That each stage has a larger window than the one before it.",
+        "That each stage has a larger window than the one before it, the first than the baseline's if that "
+        "is in the contract or in its metrics.",
         "A curriculum that steps back is a mistake in the file.",
         "Put the stages in order.",
     ),

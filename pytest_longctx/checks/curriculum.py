@@ -135,7 +135,7 @@ def token_budget(place: int, evidence: Evidence) -> Verdict:
     if measured is None:
         return rows_unseen("measured_token_budget", evidence)
     tolerance = section.token_budget_tolerance if section else 0.0
-    off = abs(measured.tokens - claimed) / claimed if claimed else float("inf")
+    off = abs(measured.tokens - claimed) / claimed
     found = f"{after.name} has {measured.tokens:,.0f} a step"
     return Verdict(
         outcome="passed" if off <= tolerance else "failed",

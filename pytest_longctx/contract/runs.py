@@ -100,7 +100,9 @@ class CurriculumBaseline(Section):
     """The run that the first stage is compared with."""
 
     name: Name | None = Field(default=None, description="Name in messages.")
-    target_context_len: Window | None = Field(default=None, description="Its window, in tokens.")
+    target_context_len: Window | None = Field(
+        default=None, description="Its window, in tokens. Default: what its metrics say."
+    )
     metrics: Metrics = Field(description="JSON file with the metrics, or where to find them.")
 
 

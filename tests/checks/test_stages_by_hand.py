@@ -150,12 +150,6 @@ class TestBudget:
         assert verdict.context[0].startswith(f"measured {measured:,}.0 supervised tokens a step, off by ")
         assert verdict.context[1:] == ("in 2 rows",)
 
-    def test_a_claim_of_nothing(self, monkeypatch):
-        monkeypatch.setattr(curriculum, "measured_budget", lambda evidence, place: Budget(5.0, ""))
-        claimed = stage("next", supervised_tokens_per_optimizer_step=0)
-        verdict = curriculum.token_budget(0, evidence(stage("base"), claimed))
-        assert (verdict.outcome, verdict.measured) == ("failed", float("inf"))
-
 
 class TestMix:
     @staticmethod

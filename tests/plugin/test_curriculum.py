@@ -51,6 +51,8 @@ def test_one_stage_advances_and_one_is_held(pytester, example):
         ({"peak_memory_gb": "9.8"}, "peak_memory_gb is '9.8', expected a number"),
         ({"long_context_score": float("nan")}, "long_context_score is nan, expected a finite number"),
         ({"target_context_len": 4096}, "4096"),
+        ({"failed_runs": -1}, "failed_runs is -1, expected 0 or more"),
+        ({"peak_memory_gb": 10**400}, "peak_memory_gb is an integer beyond every float"),
     ],
 )
 def test_metrics_that_cannot_be_used(pytester, example, change, said):
@@ -76,3 +78,17 @@ def test_a_claimed_budget_that_the_rows_do_not_give(pytester, example):
     result.stdout.fnmatch_lines(
         ["measured_token_budget: 8k has 67,318 a step, the metrics claim 33,500", "stage 8k: hold (*"]
     )
+
+
+@pytest.mark.parametrize(("named", "claimed"), [("", 16384), ("target_context_len: 16384, ", None)])
+def test_the_window_of_the_baseline(pytester, example, named, claimed):
+    """It is the contract's, or where that names none, the one in its metrics."""
+    contract, metrics = example / "contract.yaml", example / "4k.json"
+    text = contract.read_text()
+    assert "name: 4k, target_context_len: 4096, " in text
+    contract.write_text(text.replace("target_context_len: 4096, ", named))
+    values = json.loads(metrics.read_text())
+    del values["target_context_len"]
+    metrics.write_text(json.dumps(values | ({"target_context_len": claimed} if claimed else {})))
+    result = pytester.runpytest(CONTRACT, "-m", "longctx_curriculum", "-k", "stage_order and 8k")
+    result.stdout.fnmatch_lines(["stage_order: 8k has 8,192, needed > 16,384", "*compared with 4k*"])
