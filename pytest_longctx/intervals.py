@@ -38,9 +38,10 @@ class Interval:
         distance = abs(self.value - limit)
         if distance == 0:
             return None
-        # A ratio of 0 or 1 has no spread of its own: then the limit's is what must be told apart.
-        spread = self.spread or math.sqrt(limit * (1 - limit))
-        return max(self.rows + 1, math.ceil((QUANTILE * spread / distance) ** 2))
+        # Rows of a kind that was not drawn may move the value, however little the drawn ones differ.
+        beyond = limit if limit < self.value else 1 - limit
+        wanted = max((self.spread / distance) ** 2, beyond / distance)
+        return max(self.rows + 1, math.ceil(QUANTILE**2 * wanted))
 
 
 def proportion(hits: int, rows: int) -> Interval:
@@ -58,6 +59,11 @@ def proportion(hits: int, rows: int) -> Interval:
 def ratio_of_sums(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> Interval:
     """sum(parts) / sum(wholes) over sampled rows, with the delta method's interval (Cochran 1977, 6.3).
 
+    Rows that are alike say nothing of another kind that was not drawn: up to z² / (n + z²) of all rows may be
+    of it (Wilson 1927, no hit among n). So the ends lie at least where these would move the ratio with parts
+    of 0, or equal to their wholes, and wholes as large as the mean of those drawn. Rows that weigh more than
+    that have no bound.
+
     Args:
         parts, wholes: int64[n], what each row adds above and below the line.
     """
@@ -67,4 +73,6 @@ def ratio_of_sums(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> Interv
     value = float(parts.sum()) / whole
     spread = float(np.std(parts - value * wholes, ddof=1)) / (whole / rows)
     half = QUANTILE * spread / math.sqrt(rows)
-    return Interval(value, max(0.0, value - half), min(1.0, value + half), rows, spread)
+    unseen = QUANTILE**2 / (rows + QUANTILE**2)
+    low = max(0.0, value - max(half, unseen * value))
+    return Interval(value, low, min(1.0, value + max(half, unseen * (1 - value))), rows, spread)

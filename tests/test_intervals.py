@@ -53,10 +53,34 @@ def test_none_seen_needs_more_rows_for_a_small_limit():
     assert interval.rows_to_decide(0.001) == 3838  # (1.96 × sqrt(0.001 × 0.999) / 0.001)²
 
 
-def test_a_ratio_without_spread_is_sharp():
-    wholes = np.array([10, 20, 30])
-    interval = ratio_of_sums(wholes, wholes)
-    assert (interval.value, interval.low, interval.high) == (1.0, 1.0, 1.0)
+SQUARE = 3.8414588206941236  # z²
+
+
+@pytest.mark.parametrize(
+    ("kept", "low", "high"), [(1, 20 / (20 + SQUARE), 1.0), (0, 0.0, SQUARE / (20 + SQUARE))]
+)
+def test_rows_that_are_alike_bound_others_by_wilson(kept, low, high):
+    """All or nothing of 20 rows is as much as 20 or 0 hits of 20, whatever the rows weigh."""
+    wholes = np.array([10, 30] * 10)
+    interval = ratio_of_sums(kept * wholes, wholes)
+    assert (interval.value, interval.spread) == (kept, 0.0)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+    counted = proportion(20 * kept, 20)
+    assert (counted.low, counted.high) == pytest.approx((low, high))
+
+
+def test_a_token_lost_in_one_row_makes_no_sharper_interval():
+    """1999 of 2000: rows of another kind, z² / (20 + z²) of all, may keep nothing, or everything."""
+    wholes = np.full(20, 100)
+    interval = ratio_of_sums(wholes - np.eye(1, 20, dtype=np.int64)[0], wholes)
+    assert (interval.value, interval.rows) == (0.9995, 20)
+    assert interval.spread == pytest.approx(0.01 / math.sqrt(20))  # residuals 0.05 and -0.95, over 100
+    assert interval.low == pytest.approx(0.9995 * 20 / (20 + SQUARE))
+    assert interval.high == 1.0
+    # z² · 0.9 / 0.0995 = 34.75; by the spread alone a single row would do.
+    assert interval.rows_to_decide(0.9) == 35
+    assert ratio_of_sums(np.full(35, 9995), np.full(35, 10_000)).low >= 0.9
+    assert ratio_of_sums(np.full(34, 9995), np.full(34, 10_000)).low < 0.9
 
 
 def test_a_ratio_by_hand():
@@ -126,13 +150,15 @@ def test_a_ratio_of_two_rows():
     assert (interval.value, interval.rows) == (0.25, 2)
     assert interval.spread == pytest.approx(spread)
     assert interval.low == 0.0
-    assert interval.high == pytest.approx(0.25 + 1.959963984540054 * spread / math.sqrt(2))
+    # z · spread / √2 is 0.49: less than what others may add to the 3/4 that is missing.
+    assert interval.high == pytest.approx(0.25 + 0.75 * SQUARE / (2 + SQUARE))
 
 
 def test_a_ratio_of_rows_of_different_size():
-    """Ratio 9/30; residuals 3 - 3, 2 - 1.5, 4 - 4.5 have deviation 1/2, over a mean of 10."""
-    interval = ratio_of_sums(np.array([3, 2, 4]), np.array([10, 5, 15]))
-    assert interval.value == 0.3
-    assert interval.spread == pytest.approx(0.05)
-    half = 1.959963984540054 * 0.05 / math.sqrt(3)
+    """Ratio 9/30; 400 times the residuals 0, 0.5, -0.5 have deviation √(200 / 1199), over a mean of 10."""
+    interval = ratio_of_sums(np.tile([3, 2, 4], 400), np.tile([10, 5, 15], 400))
+    assert (interval.value, interval.rows) == (0.3, 1200)
+    spread = math.sqrt(200 / 1199) / 10
+    assert interval.spread == pytest.approx(spread)
+    half = 1.959963984540054 * spread / math.sqrt(1200)
     assert (interval.low, interval.high) == pytest.approx((0.3 - half, 0.3 + half))

@@ -118,6 +118,20 @@ class TestWindow:
             assert "39 drawn rows cannot decide" in verdict.headline
             assert limit(name, far, rows, sample=drawn).outcome == "passed"
 
+    @pytest.mark.parametrize("name", ["min_kept_supervision_ratio", "min_kept_turn_ratio"])
+    def test_drawn_rows_that_lose_nothing_do_not_tell_of_all(self, limit, name):
+        # Every 20th row of 1,000 is all prompt; seed 2 draws none of them among 20 rows.
+        rows, drawn = ([(40, 400)] + [(5, 10)] * 19) * 50, {"rows": 20, "seed": 2}
+        verdict = limit(name, 0.9, rows, sample=drawn)
+        assert verdict.headline == f"{name}: 20 drawn rows cannot decide the limit 90 %"
+        # 20 / (20 + 1.96²) = 83.89 %, and n / (n + 1.96²) is 90 % at n = 34.6.
+        assert verdict.context == (
+            "100 % of what was drawn",
+            "20 rows drawn; with 95 % confidence between 83.89 % and 100 %",
+        )
+        assert verdict.advice.startswith("draw about 35 rows")
+        assert limit(name, 0.8, rows, sample=drawn).outcome == "passed"
+
     def test_drawn_rows_tell_of_supervised_tokens_or_of_turns(self, limit):
         # 30 rows fit, 10 keep 5 of 10 tokens and lose their turn. Of 39 rows, with one or the other left out:
         rows, drawn = [(0, 10)] * 30 + [(20, 10)] * 10, {"rows": 39, "seed": 0}
