@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MASKS = ("assistant_masks", "completion_mask")
 IGNORED = -100
-_LARGEST_ID = 2**31 - 1
+_LARGEST = 2**31 - 1  # of int32, as the ledger and its tokens are
 
 
 def tokenized(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,9 +58,9 @@ def _whole_numbers(row: Mapping[str, Any], key: str, least: int) -> NDArray[np.i
         numbers = np.array(values, dtype=np.int64)
     except OverflowError:
         numbers = None
-    if numbers is None or (len(numbers) and (numbers.min() < least or numbers.max() > _LARGEST_ID)):
+    if numbers is None or (len(numbers) and (numbers.min() < least or numbers.max() > _LARGEST)):
         found = min(values) if min(values) < least else max(values)
-        raise RowError("bad_tokens", f"{key} holds {found}; expected {least} to {_LARGEST_ID}")
+        raise RowError("bad_tokens", f"{key} holds {found}; expected {least} to {_LARGEST}")
     return numbers
 
 
@@ -70,7 +70,7 @@ def _same_length(values: NDArray[np.int64], ids: NDArray[np.int64], name: str) -
 
 
 def lengths(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Token counts: `prompt_tokens` of 0 or more, `supervised_tokens` of 1 or more."""
+    """Token counts: `prompt_tokens` of 0 or more, `supervised_tokens` of 1 or more, an int32 in all."""
     for key, least in (("prompt_tokens", 0), ("supervised_tokens", 1)):
         if row.get(key) is None:
             raise missing_keys(row, "prompt_tokens", "supervised_tokens")
@@ -78,4 +78,8 @@ def lengths(row: Mapping[str, Any]) -> dict[str, Any]:
             raise RowError("bad_lengths", f"{key} is {found_type(row, key)}; expected a whole number")
         if row[key] < least:
             raise RowError("bad_lengths", f"{key} is {row[key]}; expected {least} or more")
-    return {key: row[key] for key in ("prompt_tokens", "supervised_tokens")}
+    found = {key: row[key] for key in ("prompt_tokens", "supervised_tokens")}
+    if sum(found.values()) > _LARGEST:
+        named = ", ".join(f"{key} is {value}" for key, value in found.items())
+        raise RowError("bad_lengths", f"{named}; expected at most {_LARGEST:,} tokens in all")
+    return found

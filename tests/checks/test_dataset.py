@@ -28,6 +28,15 @@ def test_rows_that_cannot_be_used_are_named_by_kind(tmp_path):
     assert [witness["id"] for witness in verdict.witnesses] == ["n", "e"]
 
 
+def test_a_row_longer_than_any_ledger_holds_is_named(judge):
+    """The tokens of one sample are counted in int32; the other row is judged all the same."""
+    found = judge([(10, 5), (2**31 - 1, 1)], window={"target_context_len": 15})
+    (witness,) = found["rows"].witnesses
+    assert (witness["id"], witness["kind"]) == ("r1", "bad_lengths")
+    assert found["rows"].headline == "rows: 1 of 2 rows cannot be used"
+    assert found["policy"].outcome == "passed"
+
+
 def test_no_row_at_all(tmp_path):
     verdict = Case(tmp_path, supervision={"turns": "every_token"}).write([]).verdict("dataset::rows")
     assert verdict.outcome == "failed"

@@ -67,6 +67,8 @@ def test_lengths():
         "prompt_tokens": 0,
         "supervised_tokens": 1,
     }
+    most = {"prompt_tokens": 2**31 - 2, "supervised_tokens": 1}
+    assert lengths(most) == most
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,21 @@ def test_lengths():
             "prompt_tokens is a number; expected a whole number",
         ),
         ({"prompt_tokens": True, "supervised_tokens": 1}, "bad_lengths", "prompt_tokens is a boolean"),
+        (
+            {"prompt_tokens": 3_000_000_000, "supervised_tokens": 1},
+            "bad_lengths",
+            "prompt_tokens is 3000000000, supervised_tokens is 1; expected at most 2,147,483,647 tokens",
+        ),
+        (
+            {"prompt_tokens": 2**31 - 1, "supervised_tokens": 1},
+            "bad_lengths",
+            "supervised_tokens is 1; expected at most 2,147,483,647 tokens in all",
+        ),
+        (
+            {"prompt_tokens": 0, "supervised_tokens": 2**63},
+            "bad_lengths",
+            "supervised_tokens is 9223372036854775808; expected at most",
+        ),
     ],
 )
 def test_lengths_that_cannot_be_used(row, kind, text):
