@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_longctx.dataset import RowProblem
-from pytest_longctx.errors import DatasetError
+from pytest_longctx.errors import DatasetError, LongctxError
 from pytest_longctx.evidence import Evidence, link
 
 if TYPE_CHECKING:
@@ -37,6 +37,23 @@ class SliceEvidence(Evidence):
         measured = self.whole.measured
         chosen = np.flatnonzero(measured.ledger.slices.where(self.value))
         return replace(measured, ledger=measured.ledger.select(chosen), samples=None)
+
+    @link
+    def some_samples(self) -> int:
+        """How many samples of the slice there are.
+
+        Raises:
+            LongctxError: there is none; where rows were drawn, none of these need be of the slice.
+        """
+        measured = self.measured
+        if len(measured.ledger) or measured.population is None:
+            return super().some_samples
+        became, see = ("became a sample", ", or see dataset::rows") if measured.rejected else ("is", "")
+        raise LongctxError(
+            f"none of the {measured.rows:,} drawn rows {became} of slice {self.value or EMPTY!r} "
+            f"({self.whole.slice_counts[self.value]:,} of {measured.population:,} rows): "
+            f"raise dataset.sample.rows{see}"
+        )
 
 
 def slice_values(dataset: Dataset, column: str) -> Counter[str]:

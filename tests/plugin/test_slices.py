@@ -133,6 +133,35 @@ def test_a_sample_too_small_to_decide(pytester, sliced):
     assert "dataset.sample.rows" in text
 
 
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        ([], "none of the 8 drawn rows is of slice 'The Web' (2 of 10 rows): raise dataset.sample.rows"),
+        (
+            [5],
+            "none of the 8 drawn rows became a sample of slice 'The Web' (2 of 10 rows): "
+            "raise dataset.sample.rows, or see dataset::rows",
+        ),
+    ],
+)
+def test_a_slice_of_which_no_row_was_drawn(sliced, rows, bad, told):
+    """Seed 7 leaves out the first two rows of ten; a row without a sample may be of any slice."""
+    for number in bad:
+        rows[number]["messages"] = []
+    path = sliced(slices="source", sample={"rows": 8, "seed": 7})
+    errors = {found.check.id: found.error for found in check_contract(path).results if found.error}
+    assert errors == {"window::max_overflow_ratio::the_web": told}
+
+
+def test_a_slice_without_a_usable_row_points_to_the_rows(sliced, rows):
+    for number, row in enumerate(rows):
+        row["kind"] = "broken" if number == 9 else "sound"
+    rows[9]["messages"] = []
+    path = sliced(slices="kind")
+    errors = {found.check.id: found.error for found in check_contract(path).results if found.error}
+    assert errors == {"window::max_overflow_ratio::broken": "no row became a sample: see dataset::rows"}
+
+
 def test_a_sample_of_all_rows_is_exact(pytester, sliced):
     sliced(sample={"rows": 10})
     assert pytester.runpytest(CONTRACT).ret == 0
