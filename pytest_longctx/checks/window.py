@@ -157,10 +157,11 @@ def _ledger_row(evidence: Evidence, index: int) -> dict[str, Any]:
 
 
 def _advice(name: str, evidence: Evidence, concerned: int) -> str:
-    terms = evidence.contract.window
+    terms, overflow = evidence.contract.window, evidence.plan.overflow_ratio
     drop = f"drop the {concerned:,} rows listed by --longctx-report"
-    if name != "max_overflow_ratio" or terms is None or terms.limits.max_overflow_ratio is None:
+    broken = [bound for bound in both_limits(terms, name).values() if bound is not None and overflow > bound]
+    if name != "max_overflow_ratio" or terms is None or not broken:
         return f"widen the window, shorten the answers, or {drop}"
     window_policy = WindowPolicy(terms.min_kept_supervised_tokens, terms.max_supervision_loss_ratio)
-    window = smallest_window(evidence.columns, window_policy, terms.limits.max_overflow_ratio)
+    window = smallest_window(evidence.columns, window_policy, broken[0])
     return f"a window of {shown(window, 'tokens')} would pass; or {drop}"
