@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pytest_longctx.contract import WindowLimits, WindowSection
     from pytest_longctx.evidence import Evidence
     from pytest_longctx.lengths import Int64Array
+    from pytest_longctx.tokens.ledger import Ledger
     from pytest_longctx.window import WindowCurve, WindowSamples
 
 POINTS = 160
@@ -24,7 +25,7 @@ def window_summary(evidence: Evidence) -> dict[str, Any] | None:
     if terms is None or not samples.total.size:
         return None
     policy = _policy(terms)
-    passing = smallest_passing(samples, policy, terms.limits)
+    passing = smallest_passing(samples, policy, terms.limits, evidence.measured.ledger)
     curve = what_if(samples, policy, _windows(samples.total, plan.window, passing))
     return {
         "window": plan.window,
@@ -56,15 +57,20 @@ def _windows(total: Int64Array, window: int, passing: int | None) -> Int64Array:
     return np.unique(np.concatenate([steps, np.asarray(marked, dtype=np.int64)]))
 
 
-def smallest_passing(samples: WindowSamples, policy: WindowPolicy, limits: WindowLimits) -> int | None:
-    """The smallest window in which the limits on overflow, truncation and kept tokens hold, or None.
+def smallest_passing(
+    samples: WindowSamples, policy: WindowPolicy, limits: WindowLimits, ledger: Ledger
+) -> int | None:
+    """The smallest window in which all limits hold, or None.
 
-    Overflow falls and kept tokens grow with the window, so their bound is found by halving. The truncated
-    share may rise and fall; beyond that bound it changes only where a sample is admitted or fits.
+    Overflow falls, and kept tokens and turns grow with the window, so their bounds are found in order. The
+    truncated share may rise and fall; beyond these bounds it changes only where a sample is admitted or fits.
     """
-    if all(getattr(limits, name) is None for name in (*_MONOTONE, "max_truncated_ratio")):
+    if not limits.model_dump(exclude_none=True):
         return None
-    low, high = 1, max(1, int(samples.total.max()))
+    low = 1
+    if limits.min_kept_turn_ratio is not None:
+        low = _window_of_turns(critical_windows(samples, policy), ledger, limits.min_kept_turn_ratio)
+    high = max(low, int(samples.total.max()))
     while low < high:
         middle = (low + high) // 2
         low, high = (
@@ -74,6 +80,17 @@ def smallest_passing(samples: WindowSamples, policy: WindowPolicy, limits: Windo
     candidates = np.unique(steps[steps >= low])
     holds = _holds(samples, policy, limits, (*_MONOTONE, "max_truncated_ratio"), candidates)
     return int(candidates[np.argmax(holds)]) if holds.any() else None
+
+
+def _window_of_turns(critical: Int64Array, ledger: Ledger, least: float) -> int:
+    """The smallest window that keeps at least this share of the turns whole; at least 1.
+
+    A turn is kept from the window on that admits its sample and reaches its end.
+    """
+    kept_from = np.sort(np.maximum(np.repeat(critical, np.diff(ledger.turn_offsets)), ledger.turns[:, 1]))
+    number = kept_from.size
+    needed = int(np.searchsorted(np.arange(number + 1) / max(1, number), least))
+    return max(1, int(kept_from[needed - 1])) if 0 < needed <= number else 1
 
 
 _MONOTONE = ("max_overflow_ratio", "min_kept_supervision_ratio")
