@@ -29,15 +29,22 @@ class Verdict:
     advice: str = ""
 
 
-def shown(value: Number | None, unit: Unit) -> str:
-    """A value as people read it: `3.4 %`, `9,120`, `1.03 ×`."""
+def shown(value: Number | None, unit: Unit, more: int = 0) -> str:
+    """A value as people read it: `3.4 %`, `9,120`, `1.03 ×`; with so many digits more than these have."""
     if value is None:
         return "–"
     if unit == "ratio":
-        return f"{round(100 * value, 2):g} %"
+        return f"{round(100 * value, 2 + more):.{6 + more}g} %"
     if unit == "factor":
-        return f"{value:.3g} ×"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+        return f"{value:.{3 + more}g} ×"
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.{4 + more}g}"
+    return f"{value:,.0f}" if "e+" in text else text
+
+
+def told_apart(measured: Number | None, limit: Number | None, unit: Unit) -> tuple[str, str]:
+    """Both values with as few digits as tell them apart, at most 12: rounding errors are no difference."""
+    texts = [(shown(measured, unit, more), shown(limit, unit, more)) for more in range(9)]
+    return next((pair for pair in texts if pair[0] != pair[1]), texts[0])
 
 
 def headroom(verdict: Verdict, *, least: bool) -> float | None:

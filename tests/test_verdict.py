@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_longctx.verdict import Verdict, headroom
+from pytest_longctx.verdict import Verdict, headroom, shown, told_apart
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,44 @@ def test_headroom_is_below_zero_beyond_the_limit_only(measured, limit, least, ex
     """Also where the limit itself is below 0: a score that may fall by 0.01 and rose is far from it."""
     found = headroom(Verdict("passed", "x", measured, limit), least=least)
     assert found == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "ratio", "–"),
+        (0.033395, "ratio", "3.34 %"),
+        (1.0, "ratio", "100 %"),
+        (9120, "tokens", "9,120"),
+        (67_001.5, "number", "67,002"),
+        (9_999.96, "number", "10,000"),
+        (1234.5, "number", "1,234"),
+        (1.25e-7, "number", "1.25e-07"),
+        (1.034, "factor", "1.03 ×"),
+    ],
+)
+def test_values_as_people_read_them(value, unit, text):
+    assert shown(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit", "unit", "texts"),
+    [
+        (0.25, 0.2, "ratio", ("25 %", "20 %")),
+        (0.0334, 0.033395, "ratio", ("3.34 %", "3.3395 %")),
+        (1 - 1 / 181_000, 1.0, "ratio", ("99.999 %", "100 %")),
+        (1 - 1e-12, 1.0, "ratio", ("99.9999999999 %", "100 %")),
+        (67_001.5, 67_000.5, "number", ("67,002", "67,000")),
+        (67_001.5, 67_001.6, "number", ("67,001.5", "67,001.6")),
+        (67_000, 67_000.4, "number", ("67,000", "67,000.4")),
+        (10.5001, 10.5, "number", ("10.5001", "10.5")),
+        (0.0399999, 0.04, "number", ("0.0399999", "0.04")),
+        (1.0301, 1.03, "factor", ("1.0301 ×", "1.03 ×")),
+        (0.5, 0.5, "ratio", ("50 %", "50 %")),
+        (0.7 - 0.6, 0.1, "number", ("0.1", "0.1")),
+        (3, None, "tokens", ("3", "–")),
+    ],
+)
+def test_values_that_differ_are_told_apart(measured, limit, unit, texts):
+    """By as many digits as it takes, rounding errors left out."""
+    assert told_apart(measured, limit, unit) == texts

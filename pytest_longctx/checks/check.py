@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.sections import SECTIONS
-from pytest_longctx.verdict import Verdict, shown
+from pytest_longctx.verdict import Verdict, shown, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -161,7 +161,7 @@ def limit_verdict(
             continue
         if measured < limit if least else measured > limit:
             sign = "<" if least else ">"
-            text = f"{name} {shown(measured, unit)} {sign} {shown(limit, unit)}"
+            text = f"{name} {f' {sign} '.join(told_apart(measured, limit, unit))}"
             headline = clip(f"{text}  ({note})" if note else text)
             return Verdict(outcome, headline, measured, limit, unit, **_sampled(shows, interval))
         if interval and interval.decides(limit, least=least) is not True:

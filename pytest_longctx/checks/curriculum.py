@@ -9,7 +9,7 @@ from pytest_longctx.checks.check import Check, clip
 from pytest_longctx.checks.packing import rows_unseen
 from pytest_longctx.curriculum import GATES, StageResult, evaluate_stage, stage_order
 from pytest_longctx.stages import batch_of, length_mix, measured_budget
-from pytest_longctx.verdict import Verdict, shown
+from pytest_longctx.verdict import Verdict, shown, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,8 @@ def order(place: int, evidence: Evidence) -> Verdict:
 def _verdict(found: Gate, before: Stage, after: Stage, context: str) -> Verdict:
     measured, limit = _value(found.measured), _value(found.limit)
     equal = found.relation == "="
-    text = f"{found.name}: {after.name} has {_shown(measured)}, needed {found.relation} {_shown(limit)}"
+    has, needed = told_apart(measured, limit, "number")
+    text = f"{found.name}: {after.name} has {has}, needed {found.relation} {needed}"
     return Verdict(
         outcome="passed" if found.passed else "failed",
         headline=clip(text),
@@ -120,10 +121,6 @@ def _verdict(found: Gate, before: Stage, after: Stage, context: str) -> Verdict:
 
 def _value(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
-
-
-def _shown(value: Any) -> str:
-    return shown(value, "number")
 
 
 def token_budget(place: int, evidence: Evidence) -> Verdict:

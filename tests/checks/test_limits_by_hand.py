@@ -107,6 +107,11 @@ class TestWindow:
         # The worst first: row 3 feeds none of 40 tokens, row 2 all but 5.
         assert [row["id"] for row in verdict.witnesses] == ["r3", "r2"]
 
+    def test_one_token_of_many_does_not_look_like_none(self, limit):
+        # 25 of 26 tokens of the last row and 10 of each other one are kept: 99,995 of 99,996.
+        verdict = limit("min_kept_supervision_ratio", 1.0, [(0, 10)] * 9_997 + [(0, 26)])
+        assert verdict.headline.startswith("min_kept_supervision_ratio 99.999 % < 100 %  (1 of 9,998 sa")
+
     def test_five_rows_are_shown(self, limit):
         verdict = limit("max_overflow_ratio", 0.0, [(30 + place, 10) for place in range(7)])
         assert [row["id"] for row in verdict.witnesses] == ["r6", "r5", "r4", "r3", "r2"]

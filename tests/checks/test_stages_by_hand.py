@@ -71,6 +71,23 @@ class TestGates:
             advice="hold the stage: longer rows have not paid off yet",
         )
 
+    @pytest.mark.parametrize(
+        ("name", "metrics", "told"),
+        [
+            (
+                "token_budget_mismatch",
+                {"supervised_tokens_per_optimizer_step": 1000.25},
+                "1,000.2, needed = 1,000",
+            ),
+            ("peak_memory_budget", {"peak_memory_gb": 8.0001}, "8.0001, needed ≤ 8"),
+            ("insufficient_long_context_gain", {"long_context_score": 0.749999}, "0.249999, needed ≥ 0.25"),
+        ],
+    )
+    def test_what_just_misses_its_gate_does_not_look_as_if_it_met_it(self, name, metrics, told):
+        verdict = curriculum.gate(name, 0, evidence(stage("base"), stage("next", **metrics)))
+        assert verdict.outcome == "failed"
+        assert verdict.headline == f"{name}: next has {told}"
+
     def test_the_other_failed_gates_are_named(self):
         bad = stage("next", long_context_score=1.0, failed_runs=2, loss_finite=False, peak_memory_gb=9.0)
         found = evidence(stage("base"), bad)
