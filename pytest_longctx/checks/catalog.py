@@ -57,7 +57,8 @@ _DATA: dict[str, Entry] = {
         "Give `arguments` as a mapping.",
     ),
     "dataset::content_survives": Entry(
-        "The share of each assistant text that the template renders, and that it writes no parts as source.",
+        "The share of each assistant text that the template renders, that it drops no other message whole, "
+        "and that it writes no parts as source.",
         "Templates drop what they do not know: lists of parts, other roles, reasoning of earlier turns. "
         "Others write a list of parts as Python or JSON: the model learns to answer `[{'type': 'text', …`.",
         "Flatten lists of parts to text, use the roles that the template knows, or another template.",

@@ -63,10 +63,13 @@ class Coverage:
 
     def spare(self, sample: int, delivered: int) -> None:
         """Set aside what came of a sample beside its tokens: it may be the same text of another one."""
+        parts = sorted(self.parts.get(sample, []), key=lambda part: (part[0], -part[1]))
+        starts = {start for start, _ in parts}
         kept: list[tuple[int, int]] = []
         at = 0
-        for start, end in sorted(self.parts.get(sample, []), key=lambda part: (part[0], -part[1])):
-            if delivered or end <= at:
+        for start, end in parts:
+            # Equal samples may be cut elsewhere: what goes on where the last piece ends comes first.
+            if delivered or end <= at or (start < at and at in starts):
                 self._set_aside(sample, start, end, delivered)
             else:
                 kept.append((start, end))

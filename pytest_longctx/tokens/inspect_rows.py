@@ -114,7 +114,10 @@ def _is_object(arguments: str) -> bool:
 
 
 def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """Every assistant text is in what the template rendered, its reasoning once, and no part as source."""
+    """Every assistant text is in what the template rendered, and some of each other message.
+
+    Reasoning stands there once, and no part as source.
+    """
     if sample.draft is None:
         return
     yield from _parts_as_source(sample.draft)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.tokens.texts import as_json, message_texts, visible
@@ -31,8 +32,9 @@ class Piece:
 class Located:
     """The pieces that were found, in order, and per message the characters that were not.
 
-    lost: (message, characters lost, characters in all) for messages that are not prompts, so also for roles
-    that the template may not know, where something is missing; white space does not count.
+    lost: (message, characters lost, characters in all) where something is missing of a message that is no
+    prompt, so also of a role that the template may not know, and where all of a prompt is; white space does
+    not count.
     """
 
     pieces: list[Piece]
@@ -62,9 +64,13 @@ def locate(
     for index, message in enumerate(messages):
         role = str(message.get("role"))
         place = finder.answer if role == "assistant" and blocks else finder.prompt
-        missing = sum(_missing(place, piece, index, role) for piece in message_texts(message))
-        if missing and role not in PROMPT_ROLES:
-            lost.append((index, missing, sum(piece.size for piece in message_texts(message))))
+        texts = list(message_texts(message))
+        missing, size = (
+            sum(_missing(place, each, index, role) for each in texts),
+            sum(each.size for each in texts),
+        )
+        if missing and (role not in PROMPT_ROLES or (missing == size and not _stands_in(text, texts))):
+            lost.append((index, missing, size))
         if role == "assistant":
             finder.next_block()
     finder.tools(tools or ())
@@ -92,6 +98,13 @@ def _missing(place: Any, text: Text, message: int, role: str) -> int:
     if not text.leaves:
         return text.size
     return sum(visible(leaf[0]) for leaf in text.leaves if not place(leaf, message, role, key))
+
+
+def _stands_in(text: str, texts: Sequence[Text]) -> bool:
+    """Whether any of these texts stands anywhere in the rendering, however white space is written there."""
+    rendered = "".join(text.split())
+    forms = (form for each in texts for form in chain(each.forms, *each.leaves))
+    return any(form in rendered for form in map("".join, map(str.split, forms)) if form)
 
 
 def _spellings(forms: Sequence[str]) -> Iterator[str]:

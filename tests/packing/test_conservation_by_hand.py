@@ -107,6 +107,20 @@ def test_a_piece_too_many_of_one_sample_is_the_lack_of_another():
     ]
 
 
+def test_equal_samples_that_are_cut_at_other_places():
+    parts = [(0, 4), (4, 6), (0, 3), (3, 6)]
+    assert told([SIX, SIX], {0: parts}) == []
+    assert told([SIX, SIX], {0: [*parts[:2], (0, 2), (3, 6)]}) == [
+        ("b", "6 tokens once", "lost"),
+        ("a", "6 tokens once", "2 tokens twice"),
+        ("a", "6 tokens once", "3 tokens twice"),
+    ]
+    assert told([SIX], {0: parts}) == [
+        ("a", "6 tokens once", "3 tokens twice"),
+        ("a", "6 tokens once", "3 tokens twice"),
+    ]
+
+
 def test_a_lack_is_made_up_by_several_pieces():
     # What came too often of a, [1] and [2, 3], are the tokens of b.
     parts = {0: [(0, 4), (0, 1), (1, 3)]}

@@ -122,3 +122,23 @@ def test_tools_are_prompts():
 def test_unknown_roles_are_answers_that_may_be_lost():
     assert found("U:hi;", [says("user", "hi"), says("bot", "hello there")])[1] == [(1, 10, 10)]
     assert found("", [says("human", "hi")])[1] == [(0, 2, 2)]
+
+
+def test_a_prompt_of_which_nothing_is_rendered_is_lost():
+    messages = [says("system", "Be kind."), says("user", "hi there"), says("assistant", "yo")]
+    assert found("U:;A:yo;", messages)[1] == [(0, 7, 7), (1, 7, 7)]
+    assert found("S:Be kind.;U:hi there;A:yo;", messages)[1] == []
+    parts = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "hi there"}]}
+    assert found("U:;A:yo;", [parts, says("assistant", "yo")])[1] == [(0, 7, 7)]
+    assert found("U:;A:yo;", [says("user", " \n"), says("assistant", "yo")])[1] == []
+
+
+@pytest.mark.parametrize("text", ["U:hi\n there;A:yo;", "A:yo;U:hi there;", "U:h i t h e r e;A:yo;"])
+def test_a_prompt_that_stands_anywhere_is_not_lost(text):
+    at = text.index("yo")
+    assert found(text, [says("user", "hi there"), says("assistant", "yo")], [(at, at + 2)])[1] == []
+
+
+def test_a_prompt_of_which_a_part_is_rendered_is_not_lost():
+    parts = {"role": "user", "content": ["hi", "there"]}
+    assert found("U:hi;A:yo;", [parts, says("assistant", "yo")])[1] == []
