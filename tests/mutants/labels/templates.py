@@ -134,6 +134,16 @@ TEMPLATES = {
         in_parts(),
         {"dataset::content_survives", "supervision::present"},
     ),
+    "leaves out what users say in parts": (
+        changed("{%- elif content -%}", "{%- elif false -%}"),
+        [{"uid": "parts", "messages": [user([{"type": "text", "text": "Where is Rome?"}]), answer("Far.")]}],
+        {"dataset::content_survives"},
+    ),
+    "leaves out the system prompt": (
+        changed("'<|im_start|>system\\n' + text(messages[0].content) + '<|im_end|>\\n'", "''"),
+        rows()[:1],
+        {"dataset::content_survives"},
+    ),
     "writes parts as Python source": (
         changed(PARTS, "{{- content -}}"),
         in_parts(),
