@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -71,20 +71,41 @@ def paint(tokens: NDArray[Any], spans: NDArray[np.int64], value: int) -> None:
         tokens[first:last] = value
 
 
-def uncovered(text: str, offsets: NDArray[np.int32]) -> int | None:
-    """The first character that no token covers and that is not white space, or None.
+def uncovered(
+    text: str, offsets: NDArray[np.int32], normalize: Callable[[str], str] | None = None
+) -> int | None:
+    """The first character that no token covers, or None.
+
+    White space needs no token, nor what the normalizer composes with the tokens beside it: of `e` and its
+    accent, which NFC makes one character, the token's span has the `e` alone.
 
     Args:
         offsets: int32[T, 2], monotone.
+        normalize: the tokenizer's normalizer, None where it has none.
     """
     starts, ends = np.empty((2, len(offsets) + 1), dtype=np.int64)
     starts[:-1], starts[-1] = offsets[:, 0], len(text)
     ends[0], ends[1:] = 0, offsets[:, 1]
     for gap in np.flatnonzero(starts > ends).tolist():
         between = text[ends[gap] : starts[gap]]
-        if between.strip():
+        if not between.strip():
+            continue
+        # The token ahead of those without width, which a post-processor adds.
+        first = starts[ends[1:].searchsorted(ends[gap])]
+        around = text[first : ends[gap]], between, text[starts[gap] : ends[min(gap + 1, len(offsets))]]
+        if normalize is None or not _composed(*around, normalize):
             return int(ends[gap]) + len(between) - len(between.lstrip())
     return None
+
+
+def _composed(ahead: str, between: str, behind: str, normalize: Callable[[str], str]) -> bool:
+    """Whether what stands between two tokens changes their characters, and adds none.
+
+    The token behind counts too: NFC may compose a letter with its second mark, and name the first by the
+    second's place.
+    """
+    alone, whole = normalize(ahead) + normalize(behind), normalize(ahead + between + behind)
+    return whole != alone and len(whole) <= len(alone)
 
 
 def runs_backwards(offsets: NDArray[np.int32]) -> int | None:

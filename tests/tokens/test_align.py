@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.normalizers import NFC, Replace
 
 from pytest_longctx.tokens.align import joined, monotone, paint, runs_backwards, token_spans, uncovered
 
@@ -89,6 +90,30 @@ def test_joined_spans(spans, expected):
 )
 def test_uncovered_characters(text, offsets, expected):
     assert uncovered(text, monotone(offsets)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets", "expected"),
+    [
+        ("cafe\u0301 au", pairs((0, 2), (2, 4), (5, 8)), None),
+        ("e\u0302\u0301 e\u0301", pairs((0, 1), (3, 5)), None),  # two marks, and one at the end of the text
+        ("e\u0301", pairs((0, 1), (0, 0)), None),  # a special token is added behind the mark
+        ("\u1112\u1161\u11ab!", pairs((0, 1), (3, 4)), None),  # jamo of one syllable
+        ("x\u031b\u0308", pairs((0, 1), (2, 3)), None),  # the letter composes with its second mark
+        ("cafe\u0301 au", pairs((0, 3), (5, 8)), 3),  # the letter is lost with its mark
+        ("e\u0301\u0301", pairs((0, 1)), 1),  # NFC takes one mark of two
+        ("ab", pairs((0, 1)), 1),
+        ("\u0301a", pairs((1, 2)), 0),
+        ("x\u0301", pairs((0, 1)), 1),  # no such letter: the mark is a character of its own
+        ("\u0301", pairs(), 0),
+    ],
+)
+def test_marks_that_the_normalizer_composes(text, offsets, expected):
+    assert uncovered(text, monotone(offsets), NFC().normalize_str) == expected
+
+
+def test_characters_that_the_normalizer_drops_are_uncovered():
+    assert uncovered("ab", pairs((0, 1)), Replace("b", "").normalize_str) == 1
 
 
 def test_running_backwards():
