@@ -48,6 +48,15 @@ class Inspector:
         return frozenset(found - {None})
 
     @cached_property
+    def closings(self) -> frozenset[int]:
+        """Ids one of which closes a whole row that the template rendered; empty where that cannot be told."""
+        ends = self.scaffold.terminators or ()
+        ids = [self.sampler.plain_ids(end) for end in (*ends, self.scaffold.call_terminator) if end]
+        if not ends or any(len(each) != 1 for each in ids):
+            return frozenset()
+        return self.ends.union(*(each.tolist() for each in ids))
+
+    @cached_property
     def header(self) -> NDArray[np.int32]:
         """int32[h], the ids that open an assistant turn; empty where they are not known."""
         return self.sampler.plain_ids(self.scaffold.header)

@@ -182,12 +182,18 @@ def _ends_with_call(draft: Draft, start: int, end: int) -> bool:
 
 
 def _end_by_id(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """Where only ids tell: the token behind a supervised span must not be the end of its turn."""
+    """Where only ids tell: a supervised span must not stop before the end of its turn, nor the row."""
+    name, size = sample.conversation.id, len(sample.ids)
     for first, last in sample.turns.tolist():
-        ended = not inspector.ends.isdisjoint(sample.ids[max(first, last - 2) : last].tolist())
-        if not ended and last < len(sample.ids) and int(sample.ids[last]) in inspector.ends:
+        tail = sample.ids[max(first, last - 2) : last].tolist()
+        if not inspector.ends.isdisjoint(tail):
+            continue
+        if last < size and int(sample.ids[last]) in inspector.ends:
+            yield Witness(name, "trained", "an end of turn outside the supervised span", position=last)
+        elif last == size and inspector.closings and inspector.closings.isdisjoint(tail):
+            expected = f"one of the ids {', '.join(map(str, sorted(inspector.closings)))}"
             yield Witness(
-                sample.conversation.id, "trained", "an end of turn outside the supervised span", position=last
+                name, expected, "no end of turn", position=last - 1, note="the row ends in its turn"
             )
 
 

@@ -15,7 +15,7 @@ from pytest_longctx.dataset import Conversation
 from pytest_longctx.tokens.build import make_sampler
 from pytest_longctx.tokens.findings import Findings
 from pytest_longctx.tokens.inspect import AnyOf, Inspector
-from tests.tokens.characters import CHATML, END, characters, chat, findings_of, sample_of, witness_of
+from tests.tokens.characters import CHATML, END, EOS, characters, chat, findings_of, sample_of, witness_of
 
 
 def seen(sample, tokenizer=None, **terms):
@@ -74,6 +74,26 @@ def test_a_masked_end_in_tokenized_rows():
     assert witness.position == 3
     kept = Conversation("row", "f", 1, input_ids=[5, 10, 11, END, 6], labels=[-100, 10, 11, END, -100])
     assert findings_of(kept, shape="tokenized") == set()
+
+
+@pytest.mark.parametrize("tail", [[END], [END, 10], [EOS]])
+def test_tokenized_rows_that_are_cut_in_an_answer(tail):
+    """The labels reach the end of the row: of a whole one it is the end of turn, and the template's break."""
+    whole = Conversation("row", "f", 1, input_ids=[5, 12, 11, *tail], labels=[-100, 12, 11, *tail])
+    assert findings_of(whole, shape="tokenized") == set()
+    cut = Conversation("row", "f", 1, input_ids=[5, 12, 11], labels=[-100, 12, 11])
+    assert findings_of(cut, shape="tokenized") == {"supervision::turn_end"}
+    witness = witness_of("supervision::turn_end", cut, shape="tokenized")
+    assert (witness.position, witness.expected) == (2, f"one of the ids {EOS}, {END}")
+    assert findings_of(cut, shape="tokenized", turns="every_token") == set()
+
+
+@pytest.mark.parametrize(
+    "template", [None, "{{ raise_exception('no') }}", CHATML.replace("<|im_end|>", "~~")]
+)
+def test_a_row_that_ends_anywhere_where_the_end_of_turns_is_no_known_id(template):
+    row = Conversation("row", "f", 1, input_ids=[5, 12, 11], labels=[-100, 12, 11])
+    assert findings_of(row, characters(template), shape="tokenized") == set()
 
 
 def test_shifted_labels():
