@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 FIRST_BLOCK = 10 << 20
 LATE_ROWS = 16
 _PACKED = 8  # text is taken to shrink to no less than this part
+_VALUE = re.compile(r"(?<=string: )'.*'|(?<=convert )'.*'", re.DOTALL)
+_MOST_REASON = 200
 _BUILDERS = {".parquet": "parquet", ".arrow": "arrow"}
 
 
@@ -90,12 +93,20 @@ def load_files(datasets: Any, files: Iterable[Path], folder: Path) -> Any:
         )
     # A loader refuses files with exceptions of many libraries.
     except Exception as error:
-        reason = str(error.__cause__ or error).strip().splitlines() or [type(error).__name__]
-        raise LoaderRefusal(reason[0][:200]) from error
+        raise LoaderRefusal(_reason(error.__cause__ or error)) from error
     finally:
         quiet.set_verbosity(level)
         if not bars:
             datasets.enable_progress_bars()
+
+
+def _reason(error: BaseException) -> str:
+    """The paragraph of a loader's error that says why, without the values of rows that pyarrow quotes."""
+    details = getattr(error, "details", None)  # of a cast whose text lists every column first
+    text = f"other columns: {details()}" if callable(details) else _VALUE.sub("'…'", str(error))
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    told = (each for each in paragraphs if each and not each.startswith("An error occurred"))
+    return next(told, type(error).__name__)[:_MOST_REASON]
 
 
 def chosen_rows(dataset: Dataset, rows: int) -> frozenset[int]:
