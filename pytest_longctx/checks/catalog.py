@@ -89,9 +89,11 @@ _DATA: dict[str, Entry] = {
         "Compare `supervision.turns` with what the template marks.",
     ),
     "supervision::turn_end": Entry(
-        "That the terminator which the template renders ends every supervised turn.",
+        "That the terminator which the template renders ends every supervised turn; a tokenized row that "
+        "stops in its answer has none.",
         "A model that never trained its end of turn never stops.",
-        "Move the terminator inside the generation block.",
+        "Move the terminator inside the generation block; do not cut tokenized rows, or set "
+        "`turns: every_token` where they are no chats.",
     ),
     "supervision::labels_match_ids": Entry(
         "That each label is the id at its place, or -100.",

@@ -21,13 +21,18 @@ _CHECKS = (
     (
         "roles",
         "supervised outside the assistant's turns",
-        "only the assistant's text may stand inside {% generation %}",
+        "only the assistant's text may be trained: inside {% generation %}, or in the labels of rows of ids",
     ),
-    ("turns", "other turns supervised than the policy wants", "compare supervision.turns with the template"),
+    (
+        "turns",
+        "other turns supervised than the policy wants",
+        "compare supervision.turns with the template, or with the labels of rows of ids",
+    ),
     (
         "turn_end",
         "end of turn not trained",
-        "put the end-of-turn token inside {% generation %}, or the model never learns to stop",
+        "train it, inside {% generation %} or in the labels of rows of ids: a model "
+        "that never saw it trained never stops",
     ),
     (
         "labels_match_ids",

@@ -28,6 +28,11 @@ class TestSupervision:
         last = supervision.checks(terms(weight=weight))[-1]
         assert [last.section, last.key, last.needs] == ["supervision", key, "measured"]
 
+    @pytest.mark.parametrize("name", ["roles", "turns", "turn_end"])
+    def test_advice_for_rows_of_ids_too(self, name):
+        judge = next(check for check in supervision.checks(terms()) if check.name == name).judge
+        assert "the labels of rows of ids" in judge(found(1, f"supervision::{name}")).advice
+
     def test_weights_that_nobody_named(self):
         verdict = supervision.message_weight(found(0))
         assert [verdict.outcome, verdict.measured, verdict.limit, verdict.unit] == [
