@@ -247,7 +247,7 @@ class Evidence:
             raise LongctxError("the contract has no section isolation")
         pipeline, size = self.pipeline, len(self.tokenizer.backend)
         folder = self.contract.resolve(terms.model)
-        return Probes(terms, pipeline.make_batch, folder, pipeline.expected.pad_token_id, size)
+        return Probes(terms, pipeline.make_batch, folder, pipeline.pad_token_id(), size)
 
     @link
     def stages(self) -> list[Stage]:

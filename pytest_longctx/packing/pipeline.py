@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +37,7 @@ class Pipeline:
     """What delivers, its name in messages, and what it should deliver.
 
     `window` is the trainer's own limit in tokens; None where the contract's capacity is handed to the packer.
+    `own_padding` is the id that a trainer pads with, None where it does not tell.
     `make_batch` gives the batch of some samples packed together, as the isolation probe asks for it.
     """
 
@@ -45,6 +46,12 @@ class Pipeline:
     deliver: Callable[[], Iterable[Delivery]]
     make_batch: Callable[[list[Mapping[str, Any]]], Mapping[str, Any]]
     window: Callable[[], int | None] = lambda: None
+    own_padding: Callable[[], int | None] = lambda: None
+
+    def pad_token_id(self) -> int:
+        """What rows are padded with: the trainer's own id, else the contract's tokenizer's."""
+        own = self.own_padding()
+        return self.expected.pad_token_id if own is None else own
 
     def audit(self, samples: Samples) -> Audit:
         """Run it once and check all that comes.
@@ -52,7 +59,8 @@ class Pipeline:
         Raises:
             PackingError: naming the packer, collator or trainer that failed.
         """
-        return audit(guarded(self.deliver, self.maker), samples, self.expected, self.maker)
+        expected = replace(self.expected, pad_token_id=self.pad_token_id())
+        return audit(guarded(self.deliver, self.maker), samples, expected, self.maker)
 
 
 def guarded(deliver: Callable[[], Iterable[T]], maker: str) -> Iterator[T]:
@@ -127,20 +135,25 @@ def trainer_pipeline(
                 raise PackingError(f"{maker}: {method} is a {type(function).__name__}, expected a method")
             return function(*arguments)
 
+    def padding() -> Any:
+        with naming(f"{maker}: pad_token_id", PackingError):
+            return getattr(trainer, "pad_token_id", None)
+
     return Pipeline(
         maker,
         expected,
         lambda: call("deliver"),
         lambda rows: _collated(partial(call, "make_batch"), rows, f"{maker}: make_batch()"),
-        lambda: _tokens(call("window"), f"{maker}: window()"),
+        lambda: _whole(call("window"), f"{maker}: window() gave", "a whole number of tokens"),
+        lambda: _whole(padding(), f"{maker}: pad_token_id is", "the id of a token"),
     )
 
 
-def _tokens(found: Any, maker: str) -> int | None:
+def _whole(found: Any, told: str, wanted: str) -> int | None:
     if found is None or (isinstance(found, int | np.integer) and not isinstance(found, bool)):
         return None if found is None else int(found)
     kind = type(found).__name__
-    raise PackingError(f"{maker} gave a {kind}, {found!r}; expected a whole number of tokens, or None")
+    raise PackingError(f"{told} a {kind}, {found!r}; expected {wanted}, or None")
 
 
 def batch_rows(samples: list[Mapping[str, Any]], *, apart: bool) -> list[dict[str, Any]]:

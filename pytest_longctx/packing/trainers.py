@@ -104,6 +104,13 @@ class _OnCpu:
         """The trainer's own limit in tokens, None where it has none."""
         return None
 
+    @property
+    def pad_token_id(self) -> int | None:
+        """What the trainer pads with, None where neither its collator nor its tokenizer tells."""
+        parts = self.trainer.data_collator, getattr(self.trainer, "processing_class", None)
+        told = (getattr(part, "pad_token_id", None) for part in parts)
+        return next((int(found) for found in told if found is not None), None)
+
     def make_batch(self, samples: list[Mapping[str, Any]]) -> Mapping[str, Any]:
         """What the trainer's collator makes of samples that it packed together, or of unpacked ones."""
         rows = (

@@ -69,6 +69,35 @@ def test_limits_of_a_trainer(window, found):
     assert type(told) in (int, type(None))
 
 
+# The second sample ends with 22, and 22 stands behind it where its row is shorter than that of the first.
+APART = [row_of(0), row_of(1)]
+PADDED_WITH_22 = {name: padded(APART, pad_token_id=22)[name] for name in ("input_ids", "labels")}
+
+
+@pytest.mark.parametrize(
+    ("told", "pad", "sound"),
+    [({}, 0, False), ({"pad_token_id": None}, 0, False), ({"pad_token_id": 22}, 22, True)],
+)
+def test_what_a_trainer_pads_with(told, pad, sound):
+    rows = [read_row(row, "mine", number) for number, row in enumerate(APART)]
+    own = pipeline(deliver=lambda self: [Delivery(rows, PADDED_WITH_22)], **told)
+    assert own.pad_token_id() == pad
+    assert (+own.audit(CASE.samples).counts == {}) is sound
+
+
+@pytest.mark.parametrize(
+    ("pad", "words"),
+    [
+        ("<pad>", "my loop: pad_token_id is a str, '<pad>'; expected the id of a token, or None"),
+        (property(fails), f"my loop: pad_token_id raised RuntimeError: lost {THERE}"),
+    ],
+)
+def test_a_padding_that_is_none(pad, words):
+    with pytest.raises(PackingError) as told:
+        pipeline(pad_token_id=pad).pad_token_id()
+    assert str(told.value) == words
+
+
 @pytest.mark.parametrize(
     ("window", "words"),
     [

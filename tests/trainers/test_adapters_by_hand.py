@@ -150,6 +150,20 @@ def test_limits_of_trl(limit):
     assert adapter.packs() is True
 
 
+@pytest.mark.parametrize(
+    ("of_collator", "of_tokenizer", "told"),
+    [(7, 9, 7), (0, 9, 0), (None, 9, 9), (None, 0, 0), (None, None, None)],
+)
+def test_the_collator_tells_the_padding_before_the_tokenizer(of_collator, of_tokenizer, told):
+    adapter = TrlSft(request({}))
+    parts = {"data_collator": of_collator, "processing_class": of_tokenizer}
+    adapter.trainer = SimpleNamespace(
+        **{name: SimpleNamespace(pad_token_id=pad) for name, pad in parts.items()}
+    )
+    assert adapter.pad_token_id == told
+    assert StandIn(request()).pad_token_id is None
+
+
 def test_the_model_is_tiny():
     model = tiny_model(50)
     assert model.get_input_embeddings().weight.shape == (50, 8)

@@ -90,6 +90,12 @@ def test_an_end_of_turn_of_the_users_own(make_evidence, rows):
     assert failing(make_evidence(rows, sft(packing=True, eos_token="<|endoftext|>"), WINDOW)) == set()
 
 
+def test_a_padding_token_of_the_users_own(make_evidence, rows):
+    evidence = make_evidence(rows, sft(packing=False, pad_token="<|im_end|>"), WINDOW)
+    assert failing(evidence) == set()
+    assert evidence.audit.width_tokens > evidence.audit.piece_tokens, "no row is padded"
+
+
 def test_a_template_path_is_relative_to_the_contract(make_evidence, rows, tmp_path):
     (tmp_path / "own.jinja").write_text((EXAMPLES / "chatml.jinja").read_text(encoding="utf-8"))
     assert failing(make_evidence(rows, sft(packing=True, chat_template_path="own.jinja"), WINDOW)) == set()
