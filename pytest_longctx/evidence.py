@@ -240,14 +240,15 @@ class Evidence:
     @link
     def probes(self) -> Callable[[str], dict[str, ProbeResult]]:
         """The isolation probe by attention implementation, each run once."""
-        from pytest_longctx.isolation.probes import Probes
+        from pytest_longctx.isolation.probes import Probes, forward_of
 
         terms = self.contract.isolation
         if terms is None:
             raise LongctxError("the contract has no section isolation")
         pipeline, size = self.pipeline, len(self.tokenizer.backend)
+        forward = forward_of(terms, self.contract.packing)
         folder = self.contract.resolve(terms.model)
-        return Probes(terms, pipeline.make_batch, folder, pipeline.pad_token_id(), size)
+        return Probes(terms, pipeline.make_batch, forward, folder, pipeline.pad_token_id(), size)
 
     @link
     def stages(self) -> list[Stage]:

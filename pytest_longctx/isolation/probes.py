@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_longctx.contract import IsolationSection
+    from pytest_longctx.contract.stages import PackingSection
     from pytest_longctx.isolation.results import ProbeResult
     from pytest_longctx.isolation.segments import IdArray
 
@@ -27,6 +28,7 @@ class Probes:
 
     Args:
         make_batch: from samples to the batch that the contract's packer and collator, or its trainer, make.
+        forward: what the training step passes to the model.
         folder: where the model would lie if the contract names a folder.
         pad_token_id, vocabulary_size: the tokenizer's.
     """
@@ -35,11 +37,12 @@ class Probes:
         self,
         terms: IsolationSection,
         make_batch: Callable[[list[Mapping[str, Any]]], Mapping[str, Any]],
+        forward: Mapping[str, Any],
         folder: Path,
         pad_token_id: int,
         vocabulary_size: int,
     ) -> None:
-        self._terms, self._make_batch = terms, make_batch
+        self._terms, self._make_batch, self._forward = terms, make_batch, forward
         name = str(folder) if folder.is_dir() else terms.model
         size = TINY_VOCABULARY if pad_token_id < TINY_VOCABULARY else vocabulary_size
         self._model = ModelTerms(name, size, terms.weights, terms.revision)
@@ -57,7 +60,7 @@ class Probes:
                 self._model,
                 attention,
                 self._batch,
-                terms.forward,
+                self._forward,
                 dtype=terms.dtype,
                 device=terms.device,
                 seed=terms.seed,
@@ -69,3 +72,13 @@ class Probes:
         """These samples as the contract's own collator gives them; all tokens are targets."""
         ids = [segment.astype(np.int64) for segment in segments]
         return self._make_batch([{"input_ids": sample, "labels": sample.copy()} for sample in ids])
+
+
+def forward_of(terms: IsolationSection, packing: PackingSection | None) -> dict[str, Any]:
+    """What the training step passes to the model; `use_cache` as the trainer has it, where one is named."""
+    trainer = packing.trainer if packing else None
+    if trainer is None or trainer.name not in ("trl_sft", "transformers"):
+        return terms.forward
+    # SFTTrainer passes False, whatever its config says; Trainer writes its argument into the model's config.
+    cache = trainer.name == "transformers" and bool(trainer.config.get("use_cache"))
+    return {"use_cache": cache, **terms.forward}

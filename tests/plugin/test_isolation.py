@@ -30,6 +30,15 @@ def test_the_same_batches_leak_when_a_cache_is_made(pytester, project):
     result.stdout.fnmatch_lines(["call_matrix sdpa: leaks, by *", "*mask *cache *metadata *outcome*"])
 
 
+def test_sfttrainer_makes_no_cache(pytester, project):
+    pytest.importorskip("trl", reason="trl is not installed")
+    config = {"max_length": 64, "packing": True, "assistant_only_loss": True}
+    trainer = {"name": "trl_sft", "config": config}
+    project(packing={"trainer": trainer}, isolation={"model": "qwen2", "attention": ["sdpa"]})
+    result = pytester.runpytest_subprocess(CONTRACT, "-m", "longctx_isolation")
+    result.assert_outcomes(passed=5, deselected=result.parseoutcomes()["deselected"])
+
+
 def test_a_bool_mask_leaks_under_eager_only(pytester, project):
     contract(project, collator="block_mask", attention=["eager", "sdpa"])
     result = pytester.runpytest_subprocess(CONTRACT, "-m", "longctx_isolation", "-k", "logits", "-rf")
