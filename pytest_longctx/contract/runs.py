@@ -57,8 +57,8 @@ class IsolationSection(Section):
     )
     forward: dict[str, Any] = Field(
         default_factory=dict,
-        description="What the training step passes to the model. With the trainers `trl_sft` and `transformers` "
-        "`use_cache` is as they set it, which is false, unless it stands here.",
+        description="What the training step passes to the model. With the trainers `trl_sft` and "
+        "`transformers` `use_cache` is as they set it, which is false, unless it stands here.",
     )
     dtype: Precision = Field(default="float32", description="Precision of the probe.")
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Device of the probe.")

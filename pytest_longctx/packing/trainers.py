@@ -19,6 +19,7 @@ from pytest_longctx.packing.batch import read_row
 from pytest_longctx.packing.packers import joined
 from pytest_longctx.packing.trainer_rows import trainer_dataset
 from pytest_longctx.packing.undisturbed import undisturbed
+from pytest_longctx.tokens.build import MESSAGE_SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -157,12 +158,28 @@ class TrlSft(_OnCpu):
         trl = import_extra("trl", "trl", self.maker)
         backend = copy.deepcopy(self.request.tokenizer.backend)
         backend.chat_template = self.request.tokenizer.chat_template
-        return trl.SFTTrainer(
+        trainer = trl.SFTTrainer(
             model=tiny_model(len(backend)),
             args=trl.SFTConfig(**self.arguments(**self._fixed())),
             train_dataset=self._dataset(),
             processing_class=backend,
         )
+        self._refuse_other_template(trainer)
+        return trainer
+
+    def _refuse_other_template(self, trainer: Any) -> None:
+        """Raise where the trainer renders chats with a template of its own, not with the contract's."""
+        named = self.request.config.get("chat_template_path")
+        chats = self.request.terms.feed_mode == "all" and self.request.dataset.shape in MESSAGE_SHAPES
+        if named is None or not chats:
+            return
+        # SFTTrainer takes its own training variant of a template in place of one that marks no answers.
+        used = (trainer.processing_class.chat_template, getattr(trainer, "chat_template", None))
+        if _text(self.request.tokenizer.template) not in map(_text, used):
+            raise PackingError(
+                f"{self.maker} uses chat_template_path {named}, the contract another template: set "
+                "tokenizer.chat_template to the same file"
+            )
 
     def _fixed(self) -> dict[str, Any]:
         """Settings that stand for the user's own."""
@@ -214,6 +231,11 @@ class Transformers(_OnCpu):
             train_dataset=import_extra("datasets", "trl", self.maker).Dataset.from_file(str(file)),
             data_collator=self.request.collate,
         )
+
+
+def _text(template: Any) -> Any:
+    """A template as jinja reads it: one line break at its end is none."""
+    return template.removesuffix("\n") if isinstance(template, str) else template
 
 
 TRAINERS: dict[str, Callable[[TrainerRequest], _OnCpu]] = {"trl_sft": TrlSft, "transformers": Transformers}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -139,6 +141,26 @@ def test_a_template_beside_the_contract(tmp_path, named, there):
     (tmp_path / "own.jinja").write_text("")
     given = request({"chat_template_path": named}, resolve=lambda name: tmp_path / str(name))
     assert TrlSft(given)._fixed() == ({"chat_template_path": str(tmp_path / "own.jinja")} if there else {})
+
+
+@pytest.mark.parametrize(
+    ("contract", "own", "variant", "shape", "named", "refused"),
+    [
+        ("a", "b", None, "messages", "b.jinja", True),
+        ("a", "b", "c", "alpaca", "b.jinja", True),
+        ("a", "b", None, "prompt_completion", "b.jinja", False),  # no template is used
+        ("a", "b", None, "messages", None, False),
+        ("a", "a\n", None, "messages", "b.jinja", False),
+        ("a\n", "b", "a", "messages", "b.jinja", False),  # TRL's training variant of b is a
+    ],
+)
+def test_a_template_that_is_not_the_contracts(contract, own, variant, shape, named, refused):
+    given = request({"chat_template_path": named})
+    given = replace(given, dataset=SimpleNamespace(shape=shape), tokenizer=SimpleNamespace(template=contract))
+    trainer = SimpleNamespace(processing_class=SimpleNamespace(chat_template=own), chat_template=variant)
+    words = "^trainer trl_sft uses chat_template_path b.jinja, the contract another template: set "
+    with pytest.raises(PackingError, match=words) if refused else nullcontext():
+        TrlSft(given)._refuse_other_template(trainer)
 
 
 @pytest.mark.parametrize("limit", [None, np.int64(512)])

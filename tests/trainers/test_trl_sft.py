@@ -97,17 +97,33 @@ def test_a_padding_token_of_the_users_own(make_evidence, rows):
 
 
 def test_a_template_path_is_relative_to_the_contract(make_evidence, rows, tmp_path):
-    (tmp_path / "own.jinja").write_text((EXAMPLES / "chatml.jinja").read_text(encoding="utf-8"))
+    template = (EXAMPLES / "chatml.jinja").read_text(encoding="utf-8")
+    (tmp_path / "own.jinja").write_text(template.removesuffix("\n"), encoding="utf-8")
     assert failing(make_evidence(rows, sft(packing=True, chat_template_path="own.jinja"), WINDOW)) == set()
 
 
-def test_another_template_gives_other_tokens(make_evidence, rows, tmp_path):
+OTHER = "trainer trl_sft uses chat_template_path own.jinja, the contract another template: "
+
+
+@pytest.fixture
+def other_template(tmp_path):
     template = (EXAMPLES / "chatml.jinja").read_text(encoding="utf-8")
-    (tmp_path / "own.jinja").write_text(
-        template.replace("'<|im_start|>assistant\\n'", "'<|im_start|>model\\n'")
-    )
-    evidence = make_evidence(rows[:4], sft(packing=True, chat_template_path="own.jinja"), WINDOW)
-    assert "sample_conservation" in failing(evidence)
+    changed = template.replace("'<|im_start|>assistant\\n'", "'<|im_start|>model\\n'")
+    assert changed != template
+    (tmp_path / "own.jinja").write_text(changed, encoding="utf-8")
+    return sft(packing=True, chat_template_path="own.jinja")
+
+
+def test_another_template_than_the_contracts_is_named(make_evidence, rows, other_template):
+    evidence = make_evidence(rows[:4], other_template, WINDOW)
+    with pytest.raises(LongctxError) as told:
+        _ = evidence.audit
+    assert str(told.value) == f"{OTHER}set tokenizer.chat_template to the same file"
+
+
+def test_another_template_that_nothing_is_rendered_with(make_evidence, rows, other_template):
+    evidence = make_evidence(rows[:4], {**other_template, "feed": "admitted"}, WINDOW)
+    assert failing(evidence) == set()
 
 
 def test_admitted_samples_are_fed_cut_as_planned(make_evidence, rows):
