@@ -57,8 +57,12 @@ class Pipeline:
         """Run it once and check all that comes.
 
         Raises:
-            PackingError: naming the packer, collator or trainer that failed.
+            PackingError: naming the packer, collator or trainer that failed; or there is nothing to deliver.
         """
+        if not self.expected.fed.any():
+            raise PackingError(
+                "no sample is admitted, expected one at least: see window::policy and dataset::rows"
+            )
         expected = replace(self.expected, pad_token_id=self.pad_token_id())
         return audit(guarded(self.deliver, self.maker), samples, expected, self.maker)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_longctx.contract.stages import PackingSection
-from pytest_longctx.errors import LongctxError
+from pytest_longctx.errors import LongctxError, PackingError
 from pytest_longctx.extensions import Extensions
 from pytest_longctx.packing import pipeline as pipeline_module
 from pytest_longctx.packing.pipeline import build_pipeline
@@ -152,6 +152,14 @@ def test_what_fails_is_named():
     yours = piped(packer="none", collator="yours", extensions=broken)
     with pytest.raises(LongctxError, match=r"^collator yours raised KeyError"):
         yours.make_batch([{"input_ids": np.array([1]), "labels": np.array([1])}])
+
+
+@pytest.mark.parametrize("packer", ["ffd", "none", "trl_bfd"])
+def test_no_packer_is_called_where_no_sample_is_admitted(packer):
+    pipeline = piped(SimpleNamespace(length=np.zeros(4, np.int64)), packer=packer, collator="padded")
+    words = r"^no sample is admitted, expected one at least: see window::policy and dataset::rows$"
+    with pytest.raises(PackingError, match=words):
+        pipeline.audit(CASE.samples)
 
 
 def test_a_sample_of_one_token_is_a_sample():
