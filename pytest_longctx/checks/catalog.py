@@ -134,7 +134,8 @@ _DATA: dict[str, Entry] = {
         "That labels travel with their tokens, unshifted.",
         "Labels of a neighbour or one place off teach noise.",
         "Mend packer or collator; starts of segments may be -100. SFTTrainer trains every token of a chat "
-        "unless its config has `assistant_only_loss: true`.",
+        "unless its config has `assistant_only_loss: true`, and of rows with a `completion_mask` unless it "
+        "has `completion_only_loss: true`.",
     ),
     "packing::position_ids": Entry(
         "That positions restart at 0 with every segment.",
@@ -190,7 +191,7 @@ _DATA: dict[str, Entry] = {
         "That as many labels enter the loss as the delivered samples have.",
         "A wrong count scales the loss and shows labels that were lost or added.",
         "Look for masks applied twice, and for splits inside an answer; with SFTTrainer, for a config "
-        "without `assistant_only_loss: true`.",
+        "without `assistant_only_loss: true`, or for prompts and completions `completion_only_loss: true`.",
     ),
     "packing::effective_window": Entry(
         "That the trainer's own limit is the contract's.",

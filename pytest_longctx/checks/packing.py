@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_longctx.contract import Contract
-    from pytest_longctx.contract.stages import PackingSection
     from pytest_longctx.evidence import Evidence
     from pytest_longctx.packing.comparison import Comparison
     from pytest_longctx.verdict import Number, Unit
@@ -70,10 +69,12 @@ INVARIANTS: dict[str, tuple[str, str]] = {
     "effective_window": ("another limit in force", "set max_length to the contract's window"),
     "index_range": ("index out of range", "shorten the row, or use a vocabulary that holds the ids"),
 }
-_UNMASKED = (
-    "SFTTrainer trains every token of a chat by default: set assistant_only_loss: true in its config, or "
-    "supervision.turns: every_token if that is meant"
-)
+# By the shape of the rows: the key of SFTConfig that masks them, and what is trained without it.
+_CHAT = ("assistant_only_loss", "SFTTrainer trains every token of a chat by default")
+_MASKS = {
+    "prompt_completion": ("completion_only_loss", "SFTTrainer trains prompts too, as its config says"),
+    "tokenized": ("completion_only_loss", "SFTTrainer does not look at a completion_mask by default"),
+}
 
 
 def checks(contract: Contract) -> list[Check]:
@@ -118,15 +119,23 @@ def invariant(name: str, evidence: Evidence) -> Verdict:
         context.append(f"they hold {audit.idle_tokens:,} of {audit.row_tokens:,} tokens")
     if name == "target_count":
         context.append(f"targets {audit.targets:,}, expected {audit.expected_targets:,}")
-    if name in ("labels_preserved", "target_count") and _trains_every_token(evidence.contract.packing):
-        advice = f"{advice}; {_UNMASKED}"
+    if name in ("labels_preserved", "target_count") and (why := _unmasked(evidence)):
+        advice = f"{advice}; {why}"
     return replace(verdict, context=tuple(context), advice=advice)
 
 
-def _trains_every_token(section: PackingSection | None) -> bool:
-    """Whether the trainer is TRL's and its config leaves the mask of chats at its default."""
+def _unmasked(evidence: Evidence) -> str:
+    """What to set where the trainer is TRL's and its config leaves tokens unmasked, "" where it does not."""
+    section = evidence.contract.packing
     trainer = section.trainer if section else None
-    return bool(trainer and trainer.name == "trl_sft" and not trainer.config.get("assistant_only_loss"))
+    if trainer is None or trainer.name != "trl_sft" or (shape := evidence.dataset.shape) == "text":
+        return ""
+    key, why = _MASKS.get(shape, _CHAT)
+    masks = trainer.config.get(key)
+    if masks or (masks is None and shape == "prompt_completion"):
+        return ""
+    meant = "" if shape == "tokenized" else ", or supervision.turns: every_token if that is meant"
+    return f"{why}: set {key}: true in its config{meant}"
 
 
 def effective_window(evidence: Evidence) -> Verdict:

@@ -17,7 +17,7 @@ from pytest_longctx.witness import Witness
 from tests.checks.sections import names
 
 
-def delivered(section=None, comparison=None, window=8, **counted):
+def delivered(section=None, comparison=None, window=8, shape="messages", **counted):
     """Evidence of three rows of 20 tokens in all, at a capacity of 8; samples of 8, 8 and 4 tokens."""
     numbers = {"rows": 3, "row_tokens": 20, "batches": 2, "width_tokens": 24, "piece_tokens": 20}
     numbers |= {"idle_tokens": 4, "targets": 7, "expected_targets": 9, "counts": Counter(), "witnesses": {}}
@@ -25,6 +25,7 @@ def delivered(section=None, comparison=None, window=8, **counted):
     expected = SimpleNamespace(capacity=8, batch_size=16, lengths=np.array([8, 0, 8, 4]))
     return SimpleNamespace(
         contract=SimpleNamespace(packing=section, max_tokens_per_bin=8),
+        dataset=SimpleNamespace(shape=shape),
         pipeline=SimpleNamespace(maker="mine", expected=expected, window=lambda: window),
         audit=SimpleNamespace(comparison=comparison, **{**numbers, **counted}),
     )
@@ -112,6 +113,28 @@ class TestPacking:
         advice = packing.invariant(name, evidence).advice
         assert ("assistant_only_loss: true" in advice) == named
         assert advice.startswith(packing.INVARIANTS[name][1])
+
+    @pytest.mark.parametrize(
+        ("shape", "config", "key"),
+        [
+            ("alpaca", {}, "assistant_only_loss"),
+            ("tokenized", {}, "completion_only_loss"),
+            ("tokenized", {"assistant_only_loss": True}, "completion_only_loss"),
+            ("tokenized", {"completion_only_loss": True}, None),
+            ("prompt_completion", {"completion_only_loss": False}, "completion_only_loss"),
+            ("prompt_completion", {"completion_only_loss": None}, None),  # TRL masks such rows by default
+            ("prompt_completion", {}, None),
+            ("prompt_completion", {"completion_only_loss": True}, None),
+            ("text", {}, None),
+        ],
+    )
+    def test_the_key_is_that_of_the_shape(self, shape, config, key):
+        section = PackingSection(trainer={"name": "trl_sft", "config": config})
+        evidence = delivered(section, shape=shape, counts=Counter({"target_count": 1}))
+        advice = packing.invariant("target_count", evidence).advice
+        assert [part.split()[0] for part in advice.split("set ")[1:]] == ([f"{key}:"] if key else [])
+        # The labels of rows in tokens are what the rows say, whatever the turns.
+        assert ("every_token" in advice) == (key is not None and shape != "tokenized")
 
     @pytest.mark.parametrize(("window", "said"), [(8, None), (7, "7"), (9, "9"), (None, "no limit")])
     def test_the_trainers_own_limit(self, window, said):
