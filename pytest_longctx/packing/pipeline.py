@@ -90,7 +90,7 @@ def build_pipeline(
     total = samples.ledger.total.astype(np.int64)
     lengths = plan.length if plan is not None else np.where(total <= capacity, total, 0)
     fed = np.ones(len(lengths), dtype=np.bool_) if terms.feed_mode == "all" else lengths > 0
-    pad_token_id = _pad_token_id(tokenizer)
+    pad_token_id = _pad_token_id(tokenizer, terms.collator.config)
     expected = Expected(
         lengths, fed, capacity, terms.batch_size, len(tokenizer.backend), terms.row_stride, pad_token_id
     )
@@ -167,9 +167,10 @@ def batch_rows(samples: list[Mapping[str, Any]], *, apart: bool) -> list[dict[st
     return [dict(joined(samples, range(len(samples))))]
 
 
-def _pad_token_id(tokenizer: Tokenizer) -> int:
+def _pad_token_id(tokenizer: Tokenizer, config: Mapping[str, Any]) -> int:
     pad, eos = tokenizer.backend.pad_token_id, tokenizer.backend.eos_token_id
-    return int(pad if pad is not None else eos or 0)
+    own = config.get("pad_token_id")  # a collator that cannot use it says so itself
+    return own if type(own) is int else int(pad if pad is not None else eos or 0)
 
 
 def _collator(terms: PackingSection, pad_token_id: int, extensions: Extensions) -> Callable[..., Any]:

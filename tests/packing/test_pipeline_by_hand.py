@@ -88,6 +88,16 @@ def test_rows_are_padded_with(pad, eos, expected):
     assert batch["input_ids"][0, 3:].tolist() == [expected] * 5
 
 
+def test_rows_are_padded_with_what_the_collator_is_told():
+    collator = {"name": "padded", "config": {"pad_token_id": 6}}
+    pipeline = piped(backend=Backend(4, 2), packer="none", collator=collator, batch_size=2)
+    assert pipeline.pad_token_id() == 6
+    batch = next(iter(pipeline.deliver())).batch
+    assert batch["input_ids"][0, 3:].tolist() == [6] * 5
+    told = {"name": "padded", "config": {"pad_token_id": None}}
+    assert piped(backend=Backend(4, 2), packer="none", collator=told).pad_token_id() == 4
+
+
 @pytest.mark.parametrize(("packer", "shape"), [("none", (2, 5)), ("ffd", (1, 8)), ("zigzag", (1, 8))])
 def test_a_batch_of_samples_put_together(packer, shape):
     samples = [CASE.rows[0], CASE.rows[3]]

@@ -22,7 +22,7 @@ ROWS = {
     "alpaca": {"instruction": "Say hi.", "input": "", "output": "Hi."},
     "prompt_completion": {"prompt": "2 + 2 = ", "completion": "4"},
     "text": {"text": "Once upon a time."},
-    "tokenized": {"input_ids": [5, 6, 7], "labels": [-100, 6, 7]},
+    "tokenized": {"input_ids": [5, 6, 7, 2], "labels": [-100, 6, 7, 2]},  # 2 is <|im_end|>
 }
 
 
