@@ -163,6 +163,15 @@ def test_a_template_that_is_not_the_contracts(contract, own, variant, shape, nam
         TrlSft(given)._refuse_other_template(trainer)
 
 
+def test_another_template_renders_nothing_of_rows_of_ids():
+    given = replace(
+        request({"chat_template_path": "b.jinja"}, feed_mode="admitted"),
+        dataset=SimpleNamespace(shape="messages"),
+        tokenizer=SimpleNamespace(template="a"),
+    )
+    TrlSft(given)._refuse_other_template(SimpleNamespace(processing_class=SimpleNamespace(chat_template="b")))
+
+
 @pytest.mark.parametrize("limit", [None, np.int64(512)])
 def test_limits_of_trl(limit):
     adapter = TrlSft(request({}))
