@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -104,7 +105,7 @@ class Batch:
             None if value is None or isinstance(value, Mapping) else to_numpy(value, f"{self.maker}: {name}")
         )
 
-    @property
+    @cached_property
     def masks(self) -> dict[str, Any]:
         """Attention masks by name, as the newer models of transformers take them; one alone has the name "".
 

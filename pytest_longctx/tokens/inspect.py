@@ -48,6 +48,13 @@ class Inspector:
         return frozenset(found - {None})
 
     @cached_property
+    def normalize(self) -> Callable[[str], str] | None:
+        """The tokenizer's normalizer of texts, None where it has none."""
+        normalizer = self.sampler.encoder.rust.normalizer
+        normalize: Callable[[str], str] | None = normalizer and normalizer.normalize_str
+        return normalize
+
+    @cached_property
     def closings(self) -> frozenset[int]:
         """Ids one of which closes a whole row that the template rendered; empty where that cannot be told."""
         ends = self.scaffold.terminators or ()

@@ -65,8 +65,7 @@ def offsets(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         backwards = runs_backwards(sample.offsets[written])
         if backwards is not None:
             yield Witness(name, "spans in order", "one runs backwards", position=int(written[backwards]))
-    normalizer = inspector.sampler.encoder.rust.normalizer
-    character = uncovered(sample.draft.text, sample.edges, normalizer and normalizer.normalize_str)
+    character = uncovered(sample.draft.text, sample.edges, inspector.normalize)
     if character is not None:
         position = int(np.searchsorted(sample.edges[:, 1], character, side="right"))
         yield Witness(name, "text covered", f"no token at character {character}", position=position)

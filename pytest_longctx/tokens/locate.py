@@ -65,12 +65,11 @@ def locate(
         role = str(message.get("role"))
         place = finder.answer if role == "assistant" and blocks else finder.prompt
         texts = list(message_texts(message))
-        missing, size = (
-            sum(_missing(place, each, index, role) for each in texts),
-            sum(each.size for each in texts),
-        )
-        if missing and (role not in PROMPT_ROLES or (missing == size and not _stands_in(text, texts))):
-            lost.append((index, missing, size))
+        missing = sum(_missing(place, each, index, role) for each in texts)
+        if missing:
+            size = sum(each.size for each in texts)
+            if role not in PROMPT_ROLES or (missing == size and not _stands_in(text, texts)):
+                lost.append((index, missing, size))
         if role == "assistant":
             finder.next_block()
     finder.tools(tools or ())

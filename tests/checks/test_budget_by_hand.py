@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_longctx.contract import load_contract
+from pytest_longctx.curriculum import LIMITS
 from pytest_longctx.evidence import Evidence
 from pytest_longctx.stages import measured_budget
 
@@ -16,13 +17,6 @@ ROOT = Path(__file__).parents[2]
 # (tokens, supervised ones at the end): 14 tokens, 8 of them supervised. A window of 4 admits the last three.
 SAMPLES = ((6, 4), (3, 2), (3, 1), (2, 1))
 METRICS = {"trainer_state": "t.json", "eval": "e.json", "map": {}}
-LIMITS = (
-    "min_long_context_gain",
-    "max_short_context_regression",
-    "max_failed_runs",
-    "max_peak_memory_gb",
-    "max_cost_per_supervised_token",
-)
 
 
 @pytest.fixture
