@@ -94,6 +94,7 @@ def test_a_padding_token_of_the_users_own(make_evidence, rows):
     evidence = make_evidence(rows, sft(packing=False, pad_token="<|im_end|>"), WINDOW)
     assert failing(evidence) == set()
     assert evidence.audit.width_tokens > evidence.audit.piece_tokens, "no row is padded"
+    assert evidence.pipeline.pad_token_id() == 2  # <|im_end|>, where the contract's tokenizer has 0
 
 
 def test_a_template_path_is_relative_to_the_contract(make_evidence, rows, tmp_path):
