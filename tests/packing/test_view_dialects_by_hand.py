@@ -73,11 +73,10 @@ class TestDialects:
         ids = self.IDS[None, :6]
         labels, mask = np.full((1, 6), NONE), np.array([[1, 1, 1, 1, 0, 0]])
         rows = [PackedRow(ids[0], labels[0], np.array([2, 2, 2]))]
-        batch = read_batch({"input_ids": ids, "labels": labels, "attention_mask": mask}, "mine")
-        found = viewer(self.CASE).view(batch, rows, 0)
-        assert found.pieces.sample.tolist() == [0, 3]
-        del batch.fields["attention_mask"]
-        assert viewer(self.CASE).view(batch, rows, 0).pieces.sample.tolist() == [1, 2, 3]
+        for named, samples in (({"attention_mask": mask}, [0, 3]), ({}, [1, 2, 3])):
+            batch = read_batch({"input_ids": ids, "labels": labels, **named}, "mine")
+            found = viewer(self.CASE).view(batch, rows, 0)
+            assert found.pieces.sample.tolist() == samples
 
 
 def shuffled(rows, packed=None, case=None):
