@@ -48,6 +48,20 @@ class Inspector:
         return frozenset(found - {None})
 
     @cached_property
+    def spelled_out(self) -> tuple[str, ...]:
+        """The terminators that are several ordinary tokens of this tokenizer.
+
+        So are those of a template of another model family, or whose token was never added: generation, which
+        waits for one token, does not stop there.
+        """
+        added = self.sampler.tokenizer.backend.added_tokens_encoder
+        return tuple(
+            end
+            for end in self.scaffold.terminators or ()
+            if len(self.sampler.plain_ids(end)) > 1 and not any(token in end for token in added)
+        )
+
+    @cached_property
     def normalize(self) -> Callable[[str], str] | None:
         """The tokenizer's normalizer of texts, None where it has none."""
         normalizer = self.sampler.encoder.rust.normalizer

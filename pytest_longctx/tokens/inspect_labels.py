@@ -150,7 +150,7 @@ def _tokenized_turns(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
 
 
 def turn_end(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """The terminator that the template renders is the last thing each supervised turn trains."""
+    """The terminator that the template renders is a token, and the last that each supervised turn trains."""
     if inspector.terms.turns == "every_token" or sample.conversation.text is not None:
         return
     if sample.draft is None or not all_messages(sample.conversation):
@@ -164,7 +164,12 @@ def turn_end(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     for first, last in sample.turns.tolist():
         start, end = int(sample.edges[first, 0]), int(sample.edges[last - 1, 1])
         endings = (*plain, calling) if calling and _ends_with_call(sample.draft, start, end) else plain
-        if endings and text[start:end].rstrip().endswith(endings):
+        trained = text[start:end].rstrip()
+        if endings and trained.endswith(endings):
+            if last == sample.turns[-1, 1] and trained.endswith(inspector.spelled_out):
+                spelled = ", ".join(inspector.spelled_out)
+                note = f"{spelled}: no token of this tokenizer: add it, or use the tokenizer's own template"
+                yield Witness(name, "a token", "ordinary text", position=last - 1, note=note)
             continue
         if endings and text[end:].lstrip().startswith(endings):
             yield Witness(name, "trained", "rendered, but outside the supervised span", position=last)

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_longctx.contract import SupervisionSection
+from pytest_longctx.tokens.build import make_sampler
+from pytest_longctx.tokens.inspect import Inspector
 from pytest_longctx.tokens.scaffold import Scaffold, read_scaffold
 from pytest_longctx.tokens.template import Renderer
 from tests.tokens.characters import CHATML, characters, chat, findings_of, witness_of
@@ -46,6 +49,33 @@ def test_chatml():
 )
 def test_the_end_of_a_turn_is_read_off(body, expected):
     assert scaffold(loop(body)).terminators == expected
+
+
+@pytest.mark.parametrize(
+    ("end", "last", "spelled", "note"),
+    [
+        ("<|im_end|>", "<|im_end|>", (), ""),
+        ("###", "###", ("###",), "###: no token"),  # three tokens
+        ("#", "#", (), ""),  # one, as a model may be trained to stop at
+        ("#</s>", "#</s>", (), ""),
+        ("###", "</s>", ("###",), ""),  # the whole ends with a token
+        ("</s>", "###", ("###",), "###: no token"),
+        ("###", "[E]", ("###", "[E]"), "###, [E]: no token"),
+    ],
+)
+def test_an_end_of_turn_is_a_token(end, last, spelled, note):
+    body = f"<|im_start|>{{{{ m.role }}}}:{{{{ m.content }}}}{{{{ '{last}' if loop.last else '{end}' }}}}"
+    block = body.replace("{{ m.content", "{% generation %}{{ m.content") + "{% endgeneration %}"
+    template = loop(f"{{% if m.role == 'user' %}}{body}{{% else %}}{block}{{% endif %}}")
+    assert Inspector(make_sampler(characters(template), SupervisionSection())).spelled_out == spelled
+    row = chat("hi", "yo", "hi", "yo")
+    assert findings_of(row, characters(template)) == ({"supervision::turn_end"} if note else set())
+    if note:
+        found = witness_of("supervision::turn_end", row, characters(template))
+        tokens = 2 * len("xuser:hixassistant:yo") + 3 * (len(end) if end == "###" else 1) + 3
+        assert (found.expected, found.found) == ("a token", "ordinary text")
+        assert found.position == tokens - 1
+        assert found.note.startswith(note)
 
 
 @pytest.mark.parametrize(
