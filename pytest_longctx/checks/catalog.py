@@ -57,11 +57,13 @@ _DATA: dict[str, Entry] = {
         "Give `arguments` as a mapping.",
     ),
     "dataset::content_survives": Entry(
-        "The share of each assistant text that the template renders, that it drops no other message whole, "
-        "and that it writes no parts as source.",
-        "Templates drop what they do not know: lists of parts, other roles, reasoning of earlier turns. "
-        "Others write a list of parts as Python or JSON: the model learns to answer `[{'type': 'text', …`.",
-        "Flatten lists of parts to text, use the roles that the template knows, or another template.",
+        "The share of each assistant text that the template renders, that it drops no other message and no "
+        "tool whole, and that it writes no parts as source.",
+        "Templates drop what they do not know: lists of parts, other roles, tools, reasoning of earlier "
+        "turns. Others write a list of parts as Python or JSON: the model learns to answer "
+        "`[{'type': 'text', …`.",
+        "Flatten lists of parts to text, use the roles that the template knows, or another template: one "
+        "that shows tools where rows have them.",
     ),
     "dataset::control_tokens": Entry(
         "That no special token stands inside a text: content, reasoning, tool calls, definitions of tools.",
@@ -89,11 +91,12 @@ _DATA: dict[str, Entry] = {
         "Compare `supervision.turns` with what the template marks.",
     ),
     "supervision::turn_end": Entry(
-        "That the terminator which the template renders ends every supervised turn; a tokenized row that "
-        "stops in its answer has none.",
-        "A model that never trained its end of turn never stops.",
-        "Move the terminator inside the generation block; do not cut tokenized rows, or set "
-        "`turns: every_token` where they are no chats.",
+        "That the terminator which the template renders ends every supervised turn, and is a token of the "
+        "tokenizer; a tokenized row that stops in its answer has none.",
+        "A model that never trained its end of turn never stops; nor does one that learned to spell it.",
+        "Move the terminator inside the generation block; add its token, or take the template of the "
+        "tokenizer's own model; do not cut tokenized rows, or set `turns: every_token` where they are no "
+        "chats.",
     ),
     "supervision::labels_match_ids": Entry(
         "That each label is the id at its place, or -100.",

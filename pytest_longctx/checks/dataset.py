@@ -38,7 +38,7 @@ def checks(contract: Contract) -> list[Check]:
             "content_survives",
             "text lost in rendering, or written as source",
             "flatten a list of parts to text, or use a template that reads parts; use roles it knows, and a "
-            "template that keeps reasoning",
+            "template that keeps reasoning and shows tools",
         ),
         finding(
             "dataset",

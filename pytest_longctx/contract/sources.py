@@ -102,7 +102,8 @@ class DatasetLimits(Section):
     """Rows that may offend, per check of the dataset."""
 
     content_survives: Count = Field(
-        default=0, description="Rows that may lose assistant text, or another message whole, in rendering."
+        default=0,
+        description="Rows that may lose assistant text, or another message or a tool whole, in rendering.",
     )
     control_tokens: Count = Field(default=0, description="Rows whose text may hold special tokens.")
     arrow_round_trip: Count = Field(

@@ -116,11 +116,12 @@ def _is_object(arguments: str) -> bool:
 def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     """Every assistant text is in what the template rendered, and some of each other message.
 
-    Reasoning stands there once, and no part as source.
+    So is each tool by its name. Reasoning stands there once, and no part as source.
     """
     if sample.draft is None:
         return
     yield from _parts_as_source(sample.draft)
+    yield from _tools_left_out(sample.draft)
     for index, lost, whole in sample.draft.located.lost:
         if lost:
             note = f"message {index}: {lost} of {whole} characters are not in the rendered text"
@@ -142,6 +143,25 @@ def _parts_as_source(draft: Draft) -> Iterator[Witness]:
                 found, note = f"{language} source", f"message {index}, role {message.get('role')}"
                 yield Witness(draft.conversation.id, "the text of its parts", found, note=note)
                 break
+
+
+def _tools_left_out(draft: Draft) -> Iterator[Witness]:
+    """Definitions of tools whose name the template writes nowhere but in calls and other messages."""
+    # Of a prompt and completion as texts no template is rendered.
+    if not draft.conversation.tools or not all_messages(draft.conversation):
+        return
+    functions = [tool.get("function", tool) for tool in draft.conversation.tools]
+    names = [function.get("name") for function in functions if isinstance(function, dict)]
+    own, at = [], 0
+    for piece in draft.located.pieces:
+        if piece.message >= 0:
+            own.append(draft.text[at : piece.start])
+            at = max(at, piece.end)
+    scaffold = "\0".join([*own, draft.text[at:]])
+    missing = sum(isinstance(name, str) and name not in scaffold for name in names)
+    if missing:
+        note = "tools: the template leaves definitions out"
+        yield Witness(draft.conversation.id, len(names), len(names) - missing, note=note)
 
 
 def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:

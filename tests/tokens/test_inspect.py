@@ -155,6 +155,38 @@ def test_a_special_token_is_found_in_the_definitions_of_tools():
     assert "dataset::control_tokens" not in findings_of(chat("hi", "yo", tools=tools[:1]))
 
 
+def tool(name, **keys):
+    return {"type": "function", "function": {"name": name, **keys}}
+
+
+NO_TOOLS = CHATML.replace("(tool | tojson)", "''")
+CALLS_F = {"role": "assistant", "content": "", "tool_calls": [tool("f_one", arguments={"a": 1})]}
+
+
+@pytest.mark.parametrize(
+    ("template", "texts", "tools", "shown"),
+    [
+        (CHATML, ("hi", CALLS_F), [tool("f_one")], None),
+        (NO_TOOLS, ("hi", "yo"), [tool("f_one"), {"name": "f_two"}], 0),
+        # What calls and other messages say of a tool is no definition.
+        (NO_TOOLS, ("hi", CALLS_F), [tool("f_one")], 0),
+        (NO_TOOLS, ("f_one?", "f_one.", "and f_one?", CALLS_F), [tool("f_one")], 0),
+        (NO_TOOLS.replace("# Tools", "f_two"), ("hi", CALLS_F), [tool("f_one"), {"name": "f_two"}], 1),
+        # Tools without a name, or none at all, cannot be missed.
+        (NO_TOOLS, ("hi", "yo"), [], None),
+        (NO_TOOLS, ("hi", "yo"), [{"a": "f"}, {"function": "f"}, {"function": None}, tool(7)], None),
+    ],
+)
+def test_tools_that_the_template_leaves_out(template, texts, tools, shown):
+    row = chat(*texts, tools=tools)
+    lost = {"dataset::content_survives"} if shown is not None else set()
+    assert findings_of(row, characters(template)) == lost
+    if lost:
+        found = witness_of("dataset::content_survives", row, characters(template))
+        assert (found.expected, found.found) == (len(tools), shown)
+        assert found.note == "tools: the template leaves definitions out"
+
+
 def calling(arguments):
     call = {"function": {"name": "f", "arguments": arguments}}
     return chat('"{}".format', {"role": "assistant", "content": 'say "{}"', "tool_calls": [call]})

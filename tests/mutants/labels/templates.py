@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.labels.contracts import CHATML, answer, completions, rows, user
+from tests.mutants.labels.contracts import CHATML, TOOL, answer, completions, rows, user
 
 
 def changed(old, new, times=None):
@@ -60,6 +60,11 @@ TEMPLATES = {
     ),
     "does not supervise the end of an answer": (
         changed(END, "        {%- endgeneration -%}\n        {{- '<|im_end|>\\n' -}}"),
+        rows(),
+        {"supervision::turn_end"},
+    ),
+    "ends turns with the token of another model": (
+        CHATML.replace("<|im_end|>", "<end_of_turn>"),
         rows(),
         {"supervision::turn_end"},
     ),
@@ -142,6 +147,16 @@ TEMPLATES = {
     "leaves out the system prompt": (
         changed("'<|im_start|>system\\n' + text(messages[0].content) + '<|im_end|>\\n'", "''"),
         rows()[:1],
+        {"dataset::content_survives"},
+    ),
+    "leaves out the tools": (
+        changed("{%- for tool in tools -%}{{- '\\n' + (tool | tojson) -}}{%- endfor -%}", ""),
+        rows()[2:],
+        {"dataset::content_survives"},
+    ),
+    "shows the first tool only": (
+        changed("{%- for tool in tools -%}", "{%- for tool in tools[:1] -%}"),
+        [{**rows()[2], "tools": [{"name": "sub", "description": "Subtracts"}, TOOL]}],
         {"dataset::content_survives"},
     ),
     "writes parts as Python source": (
