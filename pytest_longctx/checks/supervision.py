@@ -31,8 +31,8 @@ _CHECKS = (
     (
         "turn_end",
         "end of turn not trained",
-        "train it, inside {% generation %} or in the labels of rows of ids: a model "
-        "that never saw it trained never stops",
+        "train it, inside {% generation %} or in the labels of rows of ids, and as a token of the tokenizer: "
+        "a model that never saw it trained never stops",
     ),
     (
         "labels_match_ids",

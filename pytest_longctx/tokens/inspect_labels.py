@@ -168,8 +168,7 @@ def turn_end(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         if endings and trained.endswith(endings):
             if last == sample.turns[-1, 1] and trained.endswith(inspector.spelled_out):
                 spelled = ", ".join(inspector.spelled_out)
-                note = f"{spelled}: no token of this tokenizer: add it, or use the tokenizer's own template"
-                yield Witness(name, "a token", "ordinary text", position=last - 1, note=note)
+                yield Witness(name, "a token", "ordinary text", position=last - 1, note=spelled)
             continue
         if endings and text[end:].lstrip().startswith(endings):
             yield Witness(name, "trained", "rendered, but outside the supervised span", position=last)
