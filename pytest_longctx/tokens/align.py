@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,14 +30,14 @@ def monotone(offsets: NDArray[np.int32]) -> NDArray[np.int32]:
     return edges
 
 
-def token_spans(offsets: NDArray[np.int32], spans: Sequence[Span]) -> NDArray[np.int64]:
+def token_spans(offsets: NDArray[Any], spans: Sequence[Span]) -> NDArray[np.int64]:
     """The tokens that overlap each character span, `[first, last)`.
 
     A token belongs to a span if it starts before the span's end and ends behind the span's start: the rule
     by which transformers makes `assistant_masks`, so a token across a border counts as inside.
 
     Args:
-        offsets: int32[T, 2], monotone.
+        offsets: int32 or int64[T, 2], monotone.
         spans: character spans `[start, end)`.
 
     Returns:
@@ -76,8 +77,8 @@ def uncovered(
 ) -> int | None:
     """The first character that no token covers, or None.
 
-    White space needs no token, nor what the normalizer composes with the tokens beside it: of `e` and its
-    accent, which NFC makes one character, the token's span has the `e` alone.
+    White space needs no token, nor what the normalizer composes with a letter: of `e` and its accent, which
+    NFC makes one character, the token's span has the `e` alone.
 
     Args:
         offsets: int32[T, 2], monotone.
@@ -86,26 +87,49 @@ def uncovered(
     starts, ends = np.empty((2, len(offsets) + 1), dtype=np.int64)
     starts[:-1], starts[-1] = offsets[:, 0], len(text)
     ends[0], ends[1:] = 0, offsets[:, 1]
-    for gap in np.flatnonzero(starts > ends).tolist():
-        between = text[ends[gap] : starts[gap]]
-        if not between.strip():
-            continue
-        # The token ahead of those without width, which a post-processor adds.
-        first = starts[ends[1:].searchsorted(ends[gap])]
-        around = text[first : ends[gap]], between, text[starts[gap] : ends[min(gap + 1, len(offsets))]]
-        if normalize is None or not _composed(*around, normalize):
-            return int(ends[gap]) + len(between) - len(between.lstrip())
+    gaps = np.flatnonzero(starts > ends)
+    edges = offsets.astype(np.int64) if gaps.size else offsets  # as what is searched: else each search copies
+    composed = 0  # nothing is lost in front of it
+    for gap in gaps.tolist():
+        while between := text[max(ends[gap], composed) : starts[gap]].lstrip():
+            first = int(starts[gap]) - len(between)
+            cluster = _letter_with_marks(text, first)
+            if normalize is None or not _composed(text, edges, cluster, normalize):
+                return first
+            composed = cluster[1]
     return None
 
 
-def _composed(ahead: str, between: str, behind: str, normalize: Callable[[str], str]) -> bool:
-    """Whether what stands between two tokens changes their characters, and adds none.
+def _letter_with_marks(text: str, at: int) -> Span:
+    """The character at a place with what may compose with it, ahead of it and behind."""
+    start, end = at, at + 1
+    while start and _joins(text[start]):
+        start -= 1
+    while end < len(text) and _joins(text[end]):
+        end += 1
+    return start, end
 
-    The token behind counts too: NFC may compose a letter with its second mark, and name the first by the
-    second's place.
+
+def _joins(character: str) -> bool:
+    """Whether NFC or NFKC may compose it with a character ahead: a mark, a vowel or final of Hangul."""
+    return (
+        unicodedata.category(character)[0] == "M"
+        or "\u1160" <= character <= "\u11ff"
+        or character in "\uff9e\uff9f"
+    )
+
+
+def _composed(text: str, offsets: NDArray[Any], cluster: Span, normalize: Callable[[str], str]) -> bool:
+    """Whether the tokens cover as many characters as the normalizer leaves of a letter and its marks.
+
+    Not which of them: the spans that tokenizers give of composed characters are their places in a row.
     """
-    alone, whole = normalize(ahead) + normalize(behind), normalize(ahead + between + behind)
-    return whole != alone and len(whole) <= len(alone)
+    start, end = cluster
+    ((first, last),) = token_spans(offsets, [cluster]).tolist()
+    covered = np.zeros(end - start, dtype=np.bool_)
+    paint(covered, (offsets[first:last] - start).clip(0), 1)
+    marks = len(normalize(text[start:end])) - len(normalize(text[start]))
+    return marks < int(np.count_nonzero(covered))
 
 
 def runs_backwards(offsets: NDArray[np.int32]) -> int | None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers.normalizers import NFC, Replace
+from tokenizers.normalizers import NFC, Prepend, Replace, Sequence
 
 from pytest_longctx.tokens.align import joined, monotone, paint, runs_backwards, token_spans, uncovered
 
@@ -100,6 +100,11 @@ def test_uncovered_characters(text, offsets, expected):
         ("e\u0301", pairs((0, 1), (0, 0)), None),  # a special token is added behind the mark
         ("\u1112\u1161\u11ab!", pairs((0, 1), (3, 4)), None),  # jamo of one syllable
         ("x\u031b\u0308", pairs((0, 1), (2, 3)), None),  # the letter composes with its second mark
+        # NFC takes the last mark of three, and the spans say the first.
+        ("i\u0317\u032f\u0302", pairs((0, 1), (2, 3), (2, 3), (3, 4), (3, 4)), None),
+        ("i\u0317\u032f\u0302", pairs((0, 1), (3, 4), (3, 4)), 1),
+        ("e\u0301 e\u0301`", pairs((0, 1), (2, 4)), 5),
+        ("e\u0301`", pairs((0, 1)), 2),  # a character is lost behind the mark
         ("cafe\u0301 au", pairs((0, 3), (5, 8)), 3),  # the letter is lost with its mark
         ("e\u0301\u0301", pairs((0, 1)), 1),  # NFC takes one mark of two
         ("ab", pairs((0, 1)), 1),
@@ -114,6 +119,30 @@ def test_marks_that_the_normalizer_composes(text, offsets, expected):
 
 def test_characters_that_the_normalizer_drops_are_uncovered():
     assert uncovered("ab", pairs((0, 1)), Replace("b", "").normalize_str) == 1
+
+
+@pytest.mark.parametrize("mark", ["`", "\x7f", "\u65e5", "\u0301"])
+def test_what_is_lost_beside_a_normalizer_that_adds_is_uncovered(mark):
+    """As Llama's does: one character in front of whatever it is given."""
+    prepends = Sequence([Prepend("\u2581"), Replace(" ", "\u2581")]).normalize_str
+    text = f"use{mark} here"
+    assert uncovered(text, pairs((0, 1), (1, 2), (2, 3), (4, 5), (5, 9)), prepends) == 3
+    composing = Sequence([Prepend("\u2581"), NFC()]).normalize_str
+    expected = None if mark == "\u0301" else 3
+    assert uncovered(text, pairs((0, 1), (1, 2), (2, 3), (4, 5), (5, 9)), composing) == expected
+
+
+def test_ten_thousand_marks_on_one_letter_are_looked_at_once():
+    seen = []
+
+    def normalize(text):
+        seen.append(len(text))
+        return NFC().normalize_str(text)
+
+    text = "e" + "\u0301" * 10_000
+    spans = pairs(*[(at, at + 1) for at in range(0, 10_001, 2)])
+    assert uncovered(text, spans, normalize) == 1
+    assert sum(seen) == 10_002
 
 
 def test_running_backwards():
