@@ -30,7 +30,7 @@ _CHECKS = (
     ),
     (
         "turn_end",
-        "end of turn not trained",
+        "end of turn not trained as a token",
         "train it, inside {% generation %} or in the labels of rows of ids, and as a token of the tokenizer: "
         "a model that never saw it trained never stops",
     ),

@@ -48,18 +48,11 @@ class Inspector:
         return frozenset(found - {None})
 
     @cached_property
-    def spelled_out(self) -> tuple[str, ...]:
-        """The terminators that are several ordinary tokens of this tokenizer.
-
-        So are those of a template of another model family, or whose token was never added: generation, which
-        waits for one token, does not stop there.
-        """
+    def ordinary(self) -> frozenset[str]:
+        """The terminators without an added token: ordinary text, be it a token of its own."""
         added = self.sampler.tokenizer.backend.added_tokens_encoder
-        return tuple(
-            end
-            for end in self.scaffold.terminators or ()
-            if len(self.sampler.plain_ids(end)) > 1 and not any(token in end for token in added)
-        )
+        ends = self.scaffold.terminators or ()
+        return frozenset(end for end in ends if not any(token in end for token in added))
 
     @cached_property
     def normalize(self) -> Callable[[str], str] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_longctx.dataset import all_messages, is_tool_call
+from pytest_longctx.tokens.align import token_spans
 from pytest_longctx.tokens.marker import occurrences
 from pytest_longctx.tokens.sample import IGNORED, SUPERVISED
 from pytest_longctx.tokens.texts import message_texts
@@ -166,14 +167,26 @@ def turn_end(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         endings = (*plain, calling) if calling and _ends_with_call(sample.draft, start, end) else plain
         trained = text[start:end].rstrip()
         if endings and trained.endswith(endings):
-            if last == sample.turns[-1, 1] and trained.endswith(inspector.spelled_out):
-                spelled = ", ".join(inspector.spelled_out)
-                yield Witness(name, "a token", "ordinary text", position=last - 1, note=spelled)
+            found = max(filter(trained.endswith, endings), key=len)
+            if found in inspector.ordinary and not _is_token(
+                sample, start + len(trained) - len(found), found
+            ):
+                yield Witness(name, "a token", "ordinary text", position=last - 1, note=found)
             continue
         if endings and text[end:].lstrip().startswith(endings):
             yield Witness(name, "trained", "rendered, but outside the supervised span", position=last)
         else:
             yield Witness(name, f"one of {', '.join(endings) or 'any'}", "no end of turn", position=last - 1)
+
+
+def _is_token(sample: Sample, start: int, text: str) -> bool:
+    """Whether a text of the rendering is one token, white space beside it apart.
+
+    Generation stops at a token: a text of several, or of one merged with the answer, does not stop it.
+    """
+    ((first, last),) = token_spans(sample.edges, [(start, start + len(text))]).tolist()
+    assert sample.draft is not None
+    return last - first == 1 and sample.draft.text[slice(*sample.edges[first])].strip() == text
 
 
 def _ends_with_call(draft: Draft, start: int, end: int) -> bool:
@@ -186,15 +199,20 @@ def _ends_with_call(draft: Draft, start: int, end: int) -> bool:
 
 
 def _end_by_id(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
-    """Where only ids tell: a supervised span must not stop before the end of its turn, nor the row."""
+    """Where only ids tell: a supervised span must not stop before the end of its turn, nor the row.
+
+    The row ends ahead of the padding behind it.
+    """
     name, size = sample.conversation.id, len(sample.ids)
+    pads = sample.ids == inspector.sampler.tokenizer.backend.pad_token_id
+    unpadded = int(np.flatnonzero(~pads)[-1]) + 1 if not pads.all() else 0
     for first, last in sample.turns.tolist():
         tail = sample.ids[max(first, last - 2) : last].tolist()
         if not inspector.ends.isdisjoint(tail):
             continue
         if last < size and int(sample.ids[last]) in inspector.ends:
             yield Witness(name, "trained", "an end of turn outside the supervised span", position=last)
-        elif last == size and inspector.closings and inspector.closings.isdisjoint(tail):
+        elif last >= unpadded and inspector.closings and inspector.closings.isdisjoint(tail):
             expected = f"one of the ids {', '.join(map(str, sorted(inspector.closings)))}"
             yield Witness(
                 name, expected, "no end of turn", position=last - 1, note="the row ends in its turn"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tokenizers import Regex, models, pre_tokenizers, processors
@@ -19,11 +20,16 @@ CHATML = (Path(__file__).parents[2] / "examples" / "chatml.jinja").read_text(enc
 PLAIN = (Path(__file__).parents[2] / "examples" / "chatml_plain.jinja").read_text(encoding="utf-8")
 
 
-def characters(template=CHATML, *, adds="", bos="<s>", eos="</s>", **kwargs):
-    """The tokenizer; `adds` is what it puts around plain text, as in `<s> $A </s>`."""
+def characters(template=CHATML, *, adds="", bos="<s>", eos="</s>", words=(), **kwargs):
+    """The tokenizer; `adds` is what it puts around plain text, as in `<s> $A </s>`.
+
+    Each of `words` is one token as well, from 128 on.
+    """
     vocabulary = {**SPECIAL, "\n": 10, **{chr(code): code for code in range(32, 127)}}
+    vocabulary |= {word: 128 + place for place, word in enumerate(words)}
     rust = RustTokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    rust.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    alternatives = "|".join([*map(re.escape, words), r"[\s\S]"])
+    rust.pre_tokenizer = pre_tokenizers.Split(Regex(alternatives), "isolated")
     if adds:
         named = [(token, SPECIAL[token]) for token in ("<s>", "</s>")]
         rust.post_processor = processors.TemplateProcessing(single=adds, special_tokens=named)

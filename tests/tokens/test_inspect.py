@@ -15,7 +15,17 @@ from pytest_longctx.dataset import Conversation
 from pytest_longctx.tokens.build import make_sampler
 from pytest_longctx.tokens.findings import Findings
 from pytest_longctx.tokens.inspect import AnyOf, Inspector
-from tests.tokens.characters import CHATML, END, EOS, characters, chat, findings_of, sample_of, witness_of
+from tests.tokens.characters import (
+    CHATML,
+    END,
+    EOS,
+    UNK,
+    characters,
+    chat,
+    findings_of,
+    sample_of,
+    witness_of,
+)
 
 
 def seen(sample, tokenizer=None, **terms):
@@ -86,6 +96,18 @@ def test_tokenized_rows_that_are_cut_in_an_answer(tail):
     witness = witness_of("supervision::turn_end", cut, shape="tokenized")
     assert (witness.position, witness.expected) == (2, f"one of the ids {EOS}, {END}")
     assert findings_of(cut, shape="tokenized", turns="every_token") == set()
+
+
+def test_tokenized_rows_that_are_padded_behind_a_cut_answer():
+    tokenizer = characters()
+    tokenizer.backend.pad_token = "<unk>"
+    cut = Conversation("row", "f", 1, input_ids=[5, 12, 11, UNK, UNK], labels=[-100, 12, 11, -100, -100])
+    witness = witness_of("supervision::turn_end", cut, tokenizer, shape="tokenized")
+    assert (witness.position, witness.found) == (2, "no end of turn")
+    whole = Conversation("row", "f", 1, input_ids=[5, 12, END, UNK], labels=[-100, 12, END, -100])
+    assert findings_of(whole, tokenizer, shape="tokenized") == set()
+    inside = Conversation("row", "f", 1, input_ids=[5, 12, UNK, 6], labels=[-100, 12, -100, -100])
+    assert findings_of(inside, tokenizer, shape="tokenized") == set()
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_longctx.contract import SupervisionSection
-from pytest_longctx.tokens.build import make_sampler
-from pytest_longctx.tokens.inspect import Inspector
 from pytest_longctx.tokens.scaffold import Scaffold, read_scaffold
 from pytest_longctx.tokens.template import Renderer
 from tests.tokens.characters import CHATML, characters, chat, findings_of, witness_of
@@ -52,30 +49,44 @@ def test_the_end_of_a_turn_is_read_off(body, expected):
 
 
 @pytest.mark.parametrize(
-    ("end", "last", "spelled", "note"),
+    ("end", "last", "note"),
     [
-        ("<|im_end|>", "<|im_end|>", (), ""),
-        ("###", "###", ("###",), "###"),  # three tokens
-        ("#", "#", (), ""),  # one, as a model may be trained to stop at
-        ("#</s>", "#</s>", (), ""),
-        ("###", "</s>", ("###",), ""),  # the whole ends with a token
-        ("</s>", "###", ("###",), "###"),
-        ("###", "[E]", ("###", "[E]"), "###, [E]"),
+        ("<|im_end|>", "<|im_end|>", ""),
+        ("###", "###", "###"),  # three tokens
+        ("#", "#", ""),  # one, as a model may be trained to stop at
+        ("#</s>", "#</s>", ""),
+        ("###", "</s>", "###"),  # the first answer teaches another end than the last
+        ("</s>", "###", "###"),
+        ("</s>", "; ; ", "; ;"),
+        ("</s>", " ; ", ""),  # white space beside it
     ],
 )
-def test_an_end_of_turn_is_a_token(end, last, spelled, note):
+def test_an_end_of_turn_is_a_token(end, last, note):
     body = f"<|im_start|>{{{{ m.role }}}}:{{{{ m.content }}}}{{{{ '{last}' if loop.last else '{end}' }}}}"
     block = body.replace("{{ m.content", "{% generation %}{{ m.content") + "{% endgeneration %}"
     template = loop(f"{{% if m.role == 'user' %}}{body}{{% else %}}{block}{{% endif %}}")
-    assert Inspector(make_sampler(characters(template), SupervisionSection())).spelled_out == spelled
     row = chat("hi", "yo", "hi", "yo")
     assert findings_of(row, characters(template)) == ({"supervision::turn_end"} if note else set())
     if note:
         found = witness_of("supervision::turn_end", row, characters(template))
-        tokens = 2 * len("xuser:hixassistant:yo") + 3 * (len(end) if end == "###" else 1) + 3
+        turn = len("xuser:hi#xassistant:yo")
+        first = turn + 2 * len("##") if end == "###" else 2 * turn + len("#") + len(last) - 1
         assert (found.expected, found.found) == ("a token", "ordinary text")
-        assert found.position == tokens - 1
-        assert found.note == note
+        assert (found.position, found.note) == (first, note)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "merged"),
+    [(["; "], "{}", False), (["};"], "yo", False), (["};"], "{}", True), (["};"], "{} ", False)],
+)
+def test_an_end_of_turn_is_a_token_where_it_stands(words, answer, merged):
+    """Behind a brace it may be part of another one; white space in it is none of its text."""
+    template = loop(
+        "<|im_start|>{{ m.role }}:{% if m.role == 'user' %}{{ m.content }}; {% else %}"
+        "{% generation %}{{ m.content }}; {% endgeneration %}{% endif %}"
+    )
+    expected = {"supervision::turn_end"} if merged else set()
+    assert findings_of(chat("hi", answer), characters(template, words=words)) == expected
 
 
 @pytest.mark.parametrize(
