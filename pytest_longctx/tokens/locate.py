@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.texts import Text
 
 Leads = dict[str, tuple[str, ...]]
+_LEAST_PART = 8
 PROMPT_ROLES = frozenset({"system", "developer", "user", "tool", "function", "ipython"})
 
 
@@ -33,8 +35,8 @@ class Located:
     """The pieces that were found, in order, and per message the characters that were not.
 
     lost: (message, characters lost, characters in all) where something is missing of a message that is no
-    prompt, so also of a role that the template may not know, and where all of a prompt is; white space does
-    not count.
+    prompt, so also of a role that the template may not know, and of the first prompt of which nothing stands
+    in the rendering; white space does not count.
     """
 
     pieces: list[Piece]
@@ -60,7 +62,7 @@ def locate(
     answers = sum(message.get("role") == "assistant" for message in messages)
     groups = _one_a_message(text, blocks, answers)
     finder = _Finder(text, groups or blocks, leads, answers)
-    lost = []
+    lost, dropped = [], False
     for index, message in enumerate(messages):
         role = str(message.get("role"))
         place = finder.answer if role == "assistant" and blocks else finder.prompt
@@ -68,7 +70,9 @@ def locate(
         missing = sum(_missing(place, each, index, role) for each in texts)
         if missing:
             size = sum(each.size for each in texts)
-            if role not in PROMPT_ROLES or (missing == size and not _stands_in(text, texts)):
+            whole = role in PROMPT_ROLES and missing == size and not dropped
+            dropped |= whole and not _stands_in(finder.squeezed, texts)
+            if role not in PROMPT_ROLES or (whole and dropped):
                 lost.append((index, missing, size))
         if role == "assistant":
             finder.next_block()
@@ -99,11 +103,17 @@ def _missing(place: Any, text: Text, message: int, role: str) -> int:
     return sum(visible(leaf[0]) for leaf in text.leaves if not place(leaf, message, role, key))
 
 
-def _stands_in(text: str, texts: Sequence[Text]) -> bool:
-    """Whether any of these texts stands anywhere in the rendering, however white space is written there."""
-    rendered = "".join(text.split())
+def _stands_in(squeezed: str, texts: Sequence[Text]) -> bool:
+    """Whether a part of any of these texts stands in the rendering, both without white space."""
     forms = (form for each in texts for form in chain(each.forms, *each.leaves))
-    return any(form in rendered for form in map("".join, map(str.split, forms)) if form)
+    return any(part in squeezed for form in forms for part in _parts("".join(form.split())))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """A short text itself, or up to eight parts of it: a template may strip or replace a word of a prompt."""
+    count = max(1, min(len(text) // _LEAST_PART, 8)) if text else 0
+    for place in range(count):
+        yield text[len(text) * place // count : len(text) * (place + 1) // count]
 
 
 def _spellings(forms: Sequence[str]) -> Iterator[str]:
@@ -130,6 +140,11 @@ class _Finder:
         self.block = self.cursor = self.inner = 0
         self.used: list[int] = []
         self.pieces: list[Piece] = []
+
+    @cached_property
+    def squeezed(self) -> str:
+        """The rendering without white space."""
+        return "".join(self.text.split())
 
     def _add(self, start: int, form: str, message: int, role: str) -> int:
         self.pieces.append(Piece(start, start + len(form), message, role))

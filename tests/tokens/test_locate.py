@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_longctx.tokens.locate import locate
+from pytest_longctx.tokens.locate import _parts, locate
 
 LEADS = {"user": ("U:",), "assistant": ("A:",), "reasoning": ("<think>",)}
 
@@ -126,7 +126,8 @@ def test_unknown_roles_are_answers_that_may_be_lost():
 
 def test_a_prompt_of_which_nothing_is_rendered_is_lost():
     messages = [says("system", "Be kind."), says("user", "hi there"), says("assistant", "yo")]
-    assert found("U:;A:yo;", messages)[1] == [(0, 7, 7), (1, 7, 7)]
+    assert found("U:;A:yo;", messages)[1] == [(0, 7, 7)]  # the first will do
+    assert found("S:Be kind.;U:;A:yo;", messages)[1] == [(1, 7, 7)]
     assert found("S:Be kind.;U:hi there;A:yo;", messages)[1] == []
     parts = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "hi there"}]}
     assert found("U:;A:yo;", [parts, says("assistant", "yo")])[1] == [(0, 7, 7)]
@@ -142,3 +143,40 @@ def test_a_prompt_that_stands_anywhere_is_not_lost(text):
 def test_a_prompt_of_which_a_part_is_rendered_is_not_lost():
     parts = {"role": "user", "content": ["hi", "there"]}
     assert found("U:hi;A:yo;", [parts, says("assistant", "yo")])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        ("S:You are a careful assistant. Reasoning strength: high.;A:yo;", []),
+        ("S:Reasoning effort: high.;A:yo;", []),
+        ("S:Be a careful assistant. high.;A:yo;", []),  # "refulassi", the second of five parts
+        ("S:You are; high.;A:yo;", [(0, 45, 45)]),
+    ],
+)
+def test_a_prompt_of_which_a_word_is_stripped_or_replaced_is_not_lost(text, lost):
+    prompt = says("system", "You are a careful assistant.\nReasoning effort: high.")
+    at = text.index("yo")
+    assert found(text, [prompt, says("assistant", "yo")], [(at, at + 2)])[1] == lost
+
+
+def test_parts_of_a_prompt():
+    assert list(_parts("")) == []
+    assert list(_parts("abcdefghijklmno")) == ["abcdefghijklmno"]
+    assert list(_parts("abcdefghijklmnopq")) == ["abcdefgh", "ijklmnopq"]
+    assert [len(part) for part in _parts("a" * 57)] == [8, 8, 8, 8, 8, 8, 9]
+    assert [len(part) for part in _parts("a" * 80_000)] == [10_000] * 8
+
+
+def test_a_rendering_is_squeezed_once(monkeypatch):
+    """Of thousands of tool results that a template indents anew, each is looked for in the same text."""
+    looked = []
+    monkeypatch.setattr(
+        "pytest_longctx.tokens.locate._stands_in", lambda text, _: looked.append(text) or True
+    )
+    rendered = "T:a\n  b;" * 50 + "A:yo;"
+    messages = [says("tool", "a\nb")] * 50 + [says("assistant", "yo")]
+    at = rendered.index("yo")
+    assert found(rendered, messages, [(at, at + 2)])[1] == []
+    assert len(looked) == 50
+    assert len({id(text) for text in looked}) == 1
