@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,15 @@ from pytest_longctx.dataset import all_messages, role_offences
 from pytest_longctx.tokens.align import paint, runs_backwards, uncovered
 from pytest_longctx.tokens.locate import PROMPT_ROLES
 from pytest_longctx.tokens.sample import block_messages
-from pytest_longctx.tokens.texts import CLOSE_THINK, as_json, plain_text, source_forms, sources, tool_calls
+from pytest_longctx.tokens.texts import (
+    CLOSE_THINK,
+    TOOL_ROLES,
+    as_json,
+    plain_text,
+    source_forms,
+    sources,
+    tool_calls,
+)
 from pytest_longctx.witness import Witness
 
 if TYPE_CHECKING:
@@ -146,22 +155,29 @@ def _parts_as_source(draft: Draft) -> Iterator[Witness]:
 
 
 def _tools_left_out(draft: Draft) -> Iterator[Witness]:
-    """Definitions of tools whose name the template writes nowhere but in calls and other messages."""
+    """Definitions of tools whose name stands nowhere but in what assistants and tools say.
+
+    Rows may hold the definitions in their system message, too.
+    """
     # Of a prompt and completion as texts no template is rendered.
     if not draft.conversation.tools or not all_messages(draft.conversation):
         return
     functions = [tool.get("function", tool) for tool in draft.conversation.tools]
     names = [function.get("name") for function in functions if isinstance(function, dict)]
-    own, at = [], 0
+    others, at = [], 0
     for piece in draft.located.pieces:
-        if piece.message >= 0:
-            own.append(draft.text[at : piece.start])
+        if piece.role == "assistant" or piece.role in TOOL_ROLES:
+            others.append(draft.text[at : piece.start])
             at = max(at, piece.end)
-    scaffold = "\0".join([*own, draft.text[at:]])
-    missing = sum(isinstance(name, str) and name not in scaffold for name in names)
+    shown = "\0".join([*others, draft.text[at:]])
+    missing = sum(isinstance(name, str) and not _has_word(shown, name) for name in names)
     if missing:
         note = "tools: the template leaves definitions out"
         yield Witness(draft.conversation.id, len(names), len(names) - missing, note=note)
+
+
+def _has_word(text: str, word: str) -> bool:
+    return word in text and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:

@@ -182,6 +182,10 @@ def tool(name, **keys):
 
 
 NO_TOOLS = CHATML.replace("(tool | tojson)", "''")
+TOOLS_IN_USER = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}:{% if m.role == 'user' %}{{ tools | tojson }}"
+    "{{ m.content }}<|im_end|>{% else %}{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% endif %}{% endfor %}"
+)
 CALLS_F = {"role": "assistant", "content": "", "tool_calls": [tool("f_one", arguments={"a": 1})]}
 
 
@@ -190,10 +194,20 @@ CALLS_F = {"role": "assistant", "content": "", "tool_calls": [tool("f_one", argu
     [
         (CHATML, ("hi", CALLS_F), [tool("f_one")], None),
         (NO_TOOLS, ("hi", "yo"), [tool("f_one"), {"name": "f_two"}], 0),
-        # What calls and other messages say of a tool is no definition.
+        # What assistants and tools say of a tool is no definition.
         (NO_TOOLS, ("hi", CALLS_F), [tool("f_one")], 0),
-        (NO_TOOLS, ("f_one?", "f_one.", "and f_one?", CALLS_F), [tool("f_one")], 0),
+        (NO_TOOLS, ("hi", CALLS_F, {"role": "tool", "content": "f_one"}, "f_one."), [tool("f_one")], 0),
+        # A system message may hold it, were it in the template's place.
+        (
+            NO_TOOLS,
+            ({"role": "system", "content": "f_one: {}"}, {"role": "user", "content": "hi"}, CALLS_F),
+            [tool("f_one")],
+            None,
+        ),
         (NO_TOOLS.replace("# Tools", "f_two"), ("hi", CALLS_F), [tool("f_one"), {"name": "f_two"}], 1),
+        (NO_TOOLS.replace("# Tools", "f_one_b a_f_one"), ("hi", "yo"), [tool("f_one")], 0),
+        # A user's text that is found inside a definition does not hide it.
+        (TOOLS_IN_USER, ("one", "yo"), [tool("f_one")], None),
         # Tools without a name, or none at all, cannot be missed.
         (NO_TOOLS, ("hi", "yo"), [], None),
         (NO_TOOLS, ("hi", "yo"), [{"a": "f"}, {"function": "f"}, {"function": None}, tool(7)], None),
