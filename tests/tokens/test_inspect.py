@@ -184,8 +184,8 @@ def tool(name, **keys):
 NO_TOOLS = CHATML.replace("(tool | tojson)", "''")
 TOOLS_IN_USER = (
     "{% for m in messages %}<|im_start|>{{ m.role }}:{% if m.role == 'user' %}{{ tools | tojson }}"
-    "{{ m.content }}<|im_end|>{% else %}{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}{% endif %}"
-    "{% endfor %}"
+    "{{ m.content }}<|im_end|>{% else %}{% generation %}{{ m.content }}<|im_end|>{% endgeneration %}"
+    "{% endif %}{% endfor %}"
 )
 CALLS_F = {"role": "assistant", "content": "", "tool_calls": [tool("f_one", arguments={"a": 1})]}
 
