@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import tempfile
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 FIRST_BLOCK = 10 << 20
 LATE_ROWS = 16
 _PACKED = 8  # text is taken to shrink to no less than this part
-_VALUE = re.compile(r"(?<=string: )'.*'|(?<=convert )'.*'", re.DOTALL)
+# Messages of datasets and pyarrow that name types alone; others quote values of rows.
+_OF_TYPES = ("Couldn't cast array of type ", "Unsupported cast from ")
+_WITHIN_TYPES = re.compile(r"[<{\[].*[>}\]]")  # the names of fields are keys of objects within rows
 _MOST_REASON = 200
 _BUILDERS = {".parquet": "parquet", ".arrow": "arrow"}
 
 
 class LoaderRefusal(Exception):  # noqa: N818 - not an error of this program: the trainer's loader says no
-    """`load_dataset` cannot read the files; its text is the loader's own reason."""
+    """`load_dataset` cannot read the files; its text says why, and quotes no row."""
 
 
 def arrow_round_trip(
@@ -85,7 +88,7 @@ def load_files(datasets: Any, files: Iterable[Path], folder: Path) -> Any:
     kind = "." + names[0].removesuffix(".gz").removesuffix(".zst").rpartition(".")[2]
     quiet = datasets.utils.logging
     level, bars = quiet.get_verbosity(), datasets.are_progress_bars_disabled()
-    quiet.set_verbosity_error()
+    quiet.set_verbosity(logging.CRITICAL + 1)  # its lines quote values of rows
     datasets.disable_progress_bars()
     try:
         return datasets.load_dataset(
@@ -93,20 +96,21 @@ def load_files(datasets: Any, files: Iterable[Path], folder: Path) -> Any:
         )
     # A loader refuses files with exceptions of many libraries.
     except Exception as error:
-        raise LoaderRefusal(_reason(error.__cause__ or error)) from error
+        raise LoaderRefusal(_reason(error.__cause__ or error, datasets)) from error
     finally:
         quiet.set_verbosity(level)
         if not bars:
             datasets.enable_progress_bars()
 
 
-def _reason(error: BaseException) -> str:
-    """The paragraph of a loader's error that says why, without the values of rows that pyarrow quotes."""
-    details = getattr(error, "details", None)  # of a cast whose text lists every column first
-    text = f"other columns: {details()}" if callable(details) else _VALUE.sub("'…'", str(error))
-    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
-    told = (each for each in paragraphs if each and not each.startswith("An error occurred"))
-    return next(told, type(error).__name__)[:_MOST_REASON]
+def _reason(error: BaseException, datasets: Any) -> str:
+    """Why a loader refuses files, without a word of their rows: columns, types, or the error's name alone."""
+    if isinstance(error, datasets.table.CastError):  # its text lists every column first
+        return f"other columns: {error.details()}"[:_MOST_REASON]
+    text = " ".join(str(error).split())
+    if text.startswith(_OF_TYPES):
+        return _WITHIN_TYPES.sub("<…>", text)[:_MOST_REASON]
+    return f"{type(error).__name__}, whose text may quote rows: call load_dataset on them to read it"
 
 
 def chosen_rows(dataset: Dataset, rows: int) -> frozenset[int]:

@@ -33,7 +33,8 @@ def test_levels_of_loggers_known_and_new():
     loggers = [logging.getLogger(name) for name in (*LIBRARIES, "trl.known", "trlx", "longctx_own")]
     before = [logger.level for logger in loggers]
     with undisturbed():
-        assert [logging.getLogger(name).level for name in LIBRARIES] == [logging.ERROR] * len(LIBRARIES)
+        # A line of datasets quotes the row that it could not cast.
+        assert not any(logging.getLogger(name).isEnabledFor(logging.CRITICAL) for name in LIBRARIES)
         new = logging.getLogger("trl.trainer.made_within")
         new.setLevel(logging.DEBUG)
         for logger in loggers[:-2]:
