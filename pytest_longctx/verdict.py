@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 Outcome = Literal["passed", "warned", "failed", "skipped"]
@@ -34,11 +35,17 @@ def shown(value: Number | None, unit: Unit, more: int = 0) -> str:
     if value is None:
         return "–"
     if unit == "ratio":
-        return f"{round(100 * value, 2 + more):.{6 + more}g} %"
+        return f"{_written_out(round(100 * value, 2 + more), 6 + more)} %"
     if unit == "factor":
-        return f"{value:.{3 + more}g} ×"
+        return f"{_written_out(value, 3 + more)} ×"
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.{4 + more}g}"
     return f"{value:,.0f}" if "e+" in text else text
+
+
+def _written_out(value: Number, digits: int) -> str:
+    """With so many digits, or all of those before the point; never with an exponent."""
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e+" in text else f"{Decimal(text):,f}"
 
 
 def told_apart(measured: Number | None, limit: Number | None, unit: Unit) -> tuple[str, str]:
