@@ -168,6 +168,14 @@ class Evidence:
         """All rows of the dataset, also where only some were drawn."""
         return self.measured.population or self.measured.rows
 
+    @property
+    def most_samples(self) -> int | None:
+        """How many samples all rows may give, one each that was not drawn; None where all were looked at."""
+        measured = self.measured
+        if measured.population is None:
+            return None
+        return len(measured.ledger) + measured.population - measured.rows
+
     @link
     def two_clocks(self) -> SecondLook:
         """Some rows rendered at two times."""

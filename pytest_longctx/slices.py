@@ -55,6 +55,11 @@ class SliceEvidence(Evidence):
             f"raise dataset.sample.rows{see}"
         )
 
+    @property
+    def most_samples(self) -> int | None:
+        """The rows of the slice; which of them were drawn and gave no sample is not known."""
+        return None if self.measured.population is None else self.whole.slice_counts[self.value]
+
 
 def slice_values(dataset: Dataset, column: str) -> Counter[str]:
     """Rows per value of the slice column; reads the rows, renders nothing.

@@ -115,6 +115,36 @@ def test_all_or_none_end_at_the_ends():
     assert 0.0 < proportion(6, 7).low < 6 / 7 < proportion(6, 7).high < 1.0
 
 
+@pytest.mark.parametrize(
+    ("hits", "rows", "population", "low", "high"),
+    [
+        (0, 259, 260, 0.0, 1 / 260),
+        (259, 259, 260, 259 / 260, 1.0),
+        (3, 9, 10, 0.3, 0.4),
+        (3, 10, 10, 0.3, 0.3),
+        # Wilson's interval as published, with 15/200 for its lower end; 67/200 is beyond the upper one.
+        (15, 148, 200, 0.075, 0.1605),
+        (15, 148, 10_000, 0.0624, 0.1605),
+    ],
+)
+def test_the_rows_that_were_not_drawn_bound_a_proportion(hits, rows, population, low, high):
+    interval = proportion(hits, rows, population)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=5e-5)
+    assert (interval.value, interval.population) == (hits / rows, population)
+
+
+def test_no_more_rows_decide_than_there_are():
+    """By the spread alone it takes 3838 rows, as above."""
+    assert proportion(0, 100, 3839).rows_to_decide(0.001) == 3838
+    assert proportion(0, 100, 3838).rows_to_decide(0.001) is None
+    wholes = np.full(20, 100)
+    tokens = wholes - np.eye(1, 20, dtype=np.int64)[0]  # 35 rows, as above
+    assert ratio_of_sums(tokens, wholes, 36).rows_to_decide(0.9) == 35
+    assert ratio_of_sums(tokens, wholes, 35).rows_to_decide(0.9) is None
+    assert ratio_of_sums(tokens, wholes, 21).low == ratio_of_sums(tokens, wholes).low
+    assert proportion(0, 0, 7).population == ratio_of_sums(tokens[:1], wholes[:1], 7).population == 7
+
+
 def test_no_rows_decide_nothing():
     assert proportion(0, 0) == Interval(0.0, 0.0, 1.0, 0, 0.5)
     assert ratio_of_sums(np.array([], int), np.array([], int)) == Interval(1.0, 0.0, 1.0, 0, 0.5)

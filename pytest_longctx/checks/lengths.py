@@ -75,17 +75,17 @@ _SHARES = {"max_tokens": 1.0, "max_p50_tokens": 0.5, "max_p95_tokens": 0.95}
 
 def _of_all_rows(name: str, evidence: Evidence, lengths: LengthHistogram, verdict: Verdict) -> Verdict:
     """Where rows were drawn: the verdict, or that so few cannot tell of all; none can of the longest."""
-    population, wanted = evidence.measured.population, _SHARES.get(name)
-    if population is None or wanted is None or verdict.outcome != "passed":
+    most, wanted = evidence.most_samples, _SHARES.get(name)
+    if most is None or wanted is None or verdict.outcome != "passed":
         return verdict
     outcomes: tuple[tuple[Outcome, str], ...] = (("failed", "limit"), ("warned", "warn"))
     for outcome, kind in outcomes:
         limit = both_limits(evidence.contract.lengths, name)[kind]
         if limit is None:
             continue
-        below = proportion(lengths.up_to(int(limit)), lengths.count)
+        below = proportion(lengths.up_to(int(limit)), lengths.count, most)
         if below.decides(wanted, least=True) is not True:
-            rows = population if wanted == 1.0 else below.rows_to_decide(wanted)
+            rows = below.rows_to_decide(wanted)
             return undecided(name, outcome, below, f"{shown(limit, 'tokens')} tokens", rows)
     return verdict
 
@@ -96,10 +96,10 @@ def _rows(ledger: Ledger, chosen: NDArray[np.int64]) -> tuple[dict[str, Any], ..
 
 def _interval(name: str, evidence: Evidence, measured: Number) -> Interval | None:
     """What the drawn rows tell of a share in all rows; None where all were looked at."""
-    rows = len(evidence.measured.ledger)
-    if evidence.measured.population is None or not name.endswith("_share"):
+    rows, most = len(evidence.measured.ledger), evidence.most_samples
+    if most is None or not name.endswith("_share"):
         return None
-    return proportion(round(measured * rows), rows)
+    return proportion(round(measured * rows), rows, most)
 
 
 def _measured(name: str, lengths: LengthHistogram, section: LengthsSection) -> tuple[Number, Unit]:

@@ -111,15 +111,16 @@ def limit(name: str, evidence: Evidence) -> Verdict:
 
 def _interval(name: str, evidence: Evidence) -> Interval | None:
     """What the drawn rows tell of all rows; None where all were looked at."""
-    plan, ledger = evidence.plan, evidence.measured.ledger
-    if evidence.measured.population is None:
+    plan, ledger, most = evidence.plan, evidence.measured.ledger, evidence.most_samples
+    if most is None:
         return None
     if name in ("max_overflow_ratio", "max_truncated_ratio"):
-        return proportion(plan.count(OVERFLOW if name == "max_overflow_ratio" else TRUNCATE), len(ledger))
+        concerned = plan.count(OVERFLOW if name == "max_overflow_ratio" else TRUNCATE)
+        return proportion(concerned, len(ledger), most)
     if name == "min_kept_supervision_ratio":
-        return ratio_of_sums(plan.kept, plan.supervised)
+        return ratio_of_sums(plan.kept, plan.supervised, most)
     kept = plan.kept_turns(ledger.turn_offsets, ledger.turns[:, 1])
-    return ratio_of_sums(kept, np.diff(ledger.turn_offsets))
+    return ratio_of_sums(kept, np.diff(ledger.turn_offsets), most)
 
 
 def _lost(evidence: Evidence) -> NDArray[np.int64]:
@@ -157,11 +158,14 @@ def _ledger_row(evidence: Evidence, index: int) -> dict[str, Any]:
 
 
 def _advice(name: str, evidence: Evidence, concerned: int) -> str:
+    widen = "widen the window, shorten the answers, or"
+    if evidence.most_samples is not None:  # what would do for the rows drawn need not do for all
+        return f"{widen} drop rows like the {concerned:,} listed by --longctx-report"
     terms, overflow = evidence.contract.window, evidence.plan.overflow_ratio
     drop = f"drop the {concerned:,} rows listed by --longctx-report"
     broken = [bound for bound in both_limits(terms, name).values() if bound is not None and overflow > bound]
     if name != "max_overflow_ratio" or terms is None or not broken:
-        return f"widen the window, shorten the answers, or {drop}"
+        return f"{widen} {drop}"
     window_policy = WindowPolicy(terms.min_kept_supervised_tokens, terms.max_supervision_loss_ratio)
     window = smallest_window(evidence.columns, window_policy, broken[0])
     return f"a window of {shown(window, 'tokens')} would pass; or {drop}"

@@ -80,14 +80,14 @@ def test_drawn_rows_cannot_tell_of_the_longest_of_all(limit):
     verdict = limit("max_tokens", 10, rows, sample={"rows": 49, "seed": 0})
     assert verdict.outcome == "failed"
     assert verdict.headline == "max_tokens: 49 drawn rows cannot decide the limit 10 tokens"
-    assert verdict.advice.startswith("draw about 50 rows")
+    assert verdict.advice == "look at all rows (dataset.sample.rows), or leave dataset.sample out"
     assert limit("max_tokens", 10, rows, "warn", {"rows": 49, "seed": 0}).outcome == "warned"
     assert limit("max_tokens", 10, rows, sample={"rows": 50, "seed": 0}).outcome == "passed"
 
 
 def test_drawn_rows_decide_percentiles_by_the_share_below(limit):
     # Of 49 rows all at most 10: the share of all rows lies above 92.7 %: enough for half, not for 95 %.
-    rows, drawn = [(0, 10)] * 50, {"rows": 49, "seed": 0}
+    rows, drawn = [(0, 10)] * 100, {"rows": 49, "seed": 0}
     assert limit("max_p50_tokens", 10, rows, sample=drawn).outcome == "passed"
     verdict = limit("max_p95_tokens", 10, rows, sample=drawn)
     assert verdict.headline == "max_p95_tokens: 49 drawn rows cannot decide the limit 10 tokens"
@@ -98,12 +98,32 @@ def test_drawn_rows_decide_percentiles_by_the_share_below(limit):
     assert limit("max_p95_tokens", 9, rows, sample=drawn).headline.startswith("max_p95_tokens 10 > 9")
 
 
+def test_a_percentile_that_no_row_beside_the_drawn_ones_can_change(limit):
+    """Of 20 rows 19 are 95 %: the last may have any length. Of 21 rows 19 are 90.5 %."""
+    drawn = {"rows": 19, "seed": 0}
+    assert limit("max_p95_tokens", 10, [(0, 10)] * 20, sample=drawn).outcome == "passed"
+    verdict = limit("max_p95_tokens", 10, [(0, 10)] * 21, sample=drawn)
+    assert verdict.context[1] == "19 rows drawn; with 95 % confidence between 90.48 % and 100 %"
+    # 73 rows would decide it, were there as many.
+    assert verdict.advice == "look at all rows (dataset.sample.rows), or leave dataset.sample out"
+
+
 def test_drawn_rows_and_shares(limit):
-    rows, drawn = [(0, 10)] * 20 + [(0, 40)] * 20, {"rows": 39, "seed": 0}
+    # 21 of 40 rows, as seed 0 draws them: Wilson's interval is 37.5 % to 67.1 %.
+    rows, drawn = [(0, 10)] * 40 + [(0, 40)] * 40, {"rows": 40, "seed": 0}
     assert "cannot decide" in limit("max_short_share", 0.55, rows, sample=drawn).headline
     assert limit("max_short_share", 0.8, rows, sample=drawn).outcome == "passed"
     assert "cannot decide" in limit("min_long_share", 0.45, rows, sample=drawn).headline
     assert limit("min_long_share", 0.2, rows, sample=drawn).outcome == "passed"
+
+
+def test_shares_that_no_row_beside_the_drawn_ones_can_change(limit):
+    # Seed 0 leaves out a long one of 40 rows: 20 or 21 of all may be short, and 19 or 20 long.
+    rows, drawn = [(0, 10)] * 20 + [(0, 40)] * 20, {"rows": 39, "seed": 0}
+    assert limit("max_short_share", 0.525, rows, sample=drawn).outcome == "passed"
+    assert "cannot decide" in limit("max_short_share", 0.52, rows, sample=drawn).headline
+    assert limit("min_long_share", 0.475, rows, sample=drawn).outcome == "passed"
+    assert "cannot decide" in limit("min_long_share", 0.48, rows, sample=drawn).headline
 
 
 def test_drawn_rows_and_a_median_near_its_limit(limit):

@@ -126,17 +126,45 @@ class TestWindow:
             assert verdict.headline == f"{name}: there is no supervised token to keep"
 
     def test_drawn_rows_cannot_decide_a_limit_near_their_value(self, limit):
-        rows = [(0, 10)] * 30 + [(40, 10)] * 10
+        # 13 of the 39 rows that seed 0 draws do not fit: Wilson's interval is 20.6 % to 49 %.
+        rows = ([(0, 10)] * 30 + [(40, 10)] * 10) * 10
         drawn = {"rows": 39, "seed": 0}
         for name, near, far in (
-            ("max_overflow_ratio", 0.3, 0.6),
+            ("max_overflow_ratio", 0.45, 0.6),
             ("max_truncated_ratio", 0.05, 0.2),
-            ("min_kept_supervision_ratio", 0.7, 0.5),
+            ("min_kept_supervision_ratio", 0.6, 0.5),
         ):
             verdict = limit(name, near, rows, sample=drawn)
             assert verdict.outcome == "failed"
             assert "39 drawn rows cannot decide" in verdict.headline
             assert limit(name, far, rows, sample=drawn).outcome == "passed"
+
+    def test_no_row_beside_the_drawn_ones_can_change_the_verdict(self, limit):
+        """259 of 260 rows are drawn and fit: the last is 0.385 % of all; Wilson's interval ends at 1.46 %."""
+        rows, drawn = [(0, 10)] * 260, {"rows": 259, "seed": 0}
+        for name in ("max_overflow_ratio", "max_truncated_ratio"):
+            assert limit(name, 0.005, rows, sample=drawn).outcome == "passed"
+            verdict = limit(name, 0.003, rows, sample=drawn)
+            assert verdict.headline == f"{name}: 259 drawn rows cannot decide the limit 0.3 %"
+            assert verdict.context[1].endswith("between 0 % and 0.38 %")
+            # 1.96² · 0.997 / 0.003 = 1,277 rows would decide it, were there as many.
+            assert verdict.advice == "look at all rows (dataset.sample.rows), or leave dataset.sample out"
+
+    @pytest.mark.parametrize("name", ["min_kept_supervision_ratio", "min_kept_turn_ratio"])
+    def test_a_row_that_was_not_drawn_may_hold_any_number_of_tokens(self, limit, name):
+        verdict = limit(name, 0.98, [(0, 10)] * 40, sample={"rows": 39, "seed": 0})
+        # 39 / (39 + 1.96²), and n / (n + 1.96²) is 98 % at n = 188.2.
+        assert verdict.context[1].endswith("between 91.03 % and 100 %")
+        assert verdict.advice.startswith("look at all rows")
+        assert limit(name, 0.9, [(0, 10)] * 40, sample={"rows": 39, "seed": 0}).outcome == "passed"
+
+    def test_no_window_is_said_to_do_for_rows_that_were_not_drawn(self, limit):
+        # One row of four overflows; row 21, which seed 0 leaves out, fits.
+        verdict = limit("max_overflow_ratio", 0.2, ROWS * 10, sample={"rows": 39, "seed": 0})
+        assert verdict.headline == "max_overflow_ratio 25.64 % > 20 %  (10 of 39 samples)"
+        assert verdict.advice == (
+            "widen the window, shorten the answers, or drop rows like the 10 listed by --longctx-report"
+        )
 
     @pytest.mark.parametrize("name", ["min_kept_supervision_ratio", "min_kept_turn_ratio"])
     def test_drawn_rows_that_lose_nothing_do_not_tell_of_all(self, limit, name):

@@ -153,6 +153,26 @@ def test_a_slice_of_which_no_row_was_drawn(sliced, rows, bad, told):
     assert errors == {"window::max_overflow_ratio::the_web": told}
 
 
+@pytest.mark.parametrize(
+    ("bad", "whole", "books"),
+    [([], "8 rows drawn; {} 20 %", None), ([5], "7 rows drawn; {} 22.22 %", "7 rows drawn; {} 12.5 %")],
+)
+def test_rows_that_were_not_drawn_are_of_the_slice(sliced, rows, bad, whole, books):
+    """Seed 7 draws all eight books: the two others may overflow, a drawn row without a sample cannot.
+
+    Whether that one is of the slice is not known: a book may be left.
+    """
+    for number in bad:
+        rows[number]["messages"] = []
+    path = sliced(slices="source", sample={"rows": 8, "seed": 7})
+    path.write_text(path.read_text().replace("0.25", "0.1"))
+    verdicts = {found.check.id: found.verdict for found in check_contract(path).results}
+    for part, told in (("", whole), ("::books", books)):
+        verdict = verdicts[f"window::max_overflow_ratio{part}"]
+        expected = told and told.format("with 95 % confidence between 0 % and")
+        assert (verdict.outcome, verdict.context[1:]) == (("failed", (expected,)) if told else ("passed", ()))
+
+
 def test_a_slice_without_a_usable_row_points_to_the_rows(sliced, rows):
     for number, row in enumerate(rows):
         row["kind"] = "broken" if number == 9 else "sound"
@@ -178,7 +198,8 @@ def test_a_sample_never_decides_the_longest_row(pytester, sliced, rows):
     assert result.parseoutcomes()["failed"] == 2
     text = " ".join(result.stdout.str().split())
     assert "max_tokens: 8 drawn rows cannot decide the limit 9,999 tokens" in text
-    assert "draw about 10 rows (dataset.sample.rows)" in text
+    assert "look at all rows (dataset.sample.rows)" in text
+    assert "draw about" not in text
     assert "max_p95_tokens: 8 drawn rows cannot decide the limit 9,999 tokens" in text
 
 
