@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pytest_longctx.tokens.ledger import Samples
 
+NONE_ADMITTED = "no sample is admitted, expected one at least: see window::policy and dataset::rows"
+
 
 class Admitted(Sequence["Mapping[str, Any]"]):
     """A lazy sequence of samples, each `{"input_ids": int64[L], "labels": int64[L]}`.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pytest_longctx.errors import LongctxError, PackingError, naming
-from pytest_longctx.packing.admitted import Admitted
+from pytest_longctx.packing.admitted import NONE_ADMITTED, Admitted
 from pytest_longctx.packing.audit import Audit, Delivery, Expected, audit, grouped
 from pytest_longctx.packing.batch import read_row
 from pytest_longctx.packing.collators import SHIPPED, build_collator
@@ -60,9 +60,7 @@ class Pipeline:
             PackingError: naming the packer, collator or trainer that failed; or there is nothing to deliver.
         """
         if not self.expected.fed.any():
-            raise PackingError(
-                "no sample is admitted, expected one at least: see window::policy and dataset::rows"
-            )
+            raise PackingError(NONE_ADMITTED)
         expected = replace(self.expected, pad_token_id=self.pad_token_id())
         return audit(guarded(self.deliver, self.maker), samples, expected, self.maker)
 

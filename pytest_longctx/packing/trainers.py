@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.errors import LongctxError, PackingError, import_extra
-from pytest_longctx.packing.admitted import Admitted
+from pytest_longctx.packing.admitted import NONE_ADMITTED, Admitted
 from pytest_longctx.packing.arrow import arrow_rows, write_arrow, write_rows
 from pytest_longctx.packing.audit import Delivery, grouped
 from pytest_longctx.packing.batch import read_row
@@ -198,6 +198,21 @@ class TrlSft(_OnCpu):
         file = Path(self.folder, "samples.arrow")
         write_arrow(Admitted(self.request.samples, self.request.planned), file)
         return datasets.Dataset.from_file(str(file))
+
+    def deliver(self) -> Iterator[Delivery]:
+        """As every trainer does.
+
+        Raises:
+            PackingError: SFTTrainer kept no row; it drops those that it cuts before any supervised token.
+        """
+        if not len(self.trainer.train_dataset):
+            if not self.request.planned.any():
+                raise PackingError(NONE_ADMITTED)
+            raise PackingError(
+                f"{self.maker} keeps no row: none has a supervised token within its max_length of "
+                f"{self.window()} tokens"
+            )
+        yield from super().deliver()
 
     def packs(self) -> bool:
         """SFTConfig's packing."""

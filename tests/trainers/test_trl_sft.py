@@ -185,6 +185,29 @@ def test_refused_settings_are_named(make_evidence, rows):
         _ = evidence.audit
 
 
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [
+        (4, "no sample is admitted, expected one at least: see window::policy and dataset::rows"),
+        (
+            WINDOW,
+            "trainer trl_sft keeps no row: none has a supervised token within its max_length of 4 tokens",
+        ),
+    ],
+)
+@pytest.mark.parametrize("feed", ["all", "admitted"])
+def test_a_trainer_that_keeps_no_row(make_evidence, rows, feed, window, told):
+    """Of the template alone the first four tokens of each row are."""
+    evidence = make_evidence(rows[:3], {**sft(max_length=4), "feed": feed}, window)
+    with pytest.raises(LongctxError, match=f"^{re.escape(told)}$"):
+        _ = evidence.audit
+
+
+def test_rows_that_no_window_admits_are_delivered_all_the_same(make_evidence, rows):
+    """A trainer with a longer limit than the window is judged by what it delivers."""
+    assert "sample_conservation" in failing(make_evidence(rows[:3], sft(), 4))
+
+
 def test_the_trainer_is_built_once(make_evidence, rows, monkeypatch):
     import trl
 
