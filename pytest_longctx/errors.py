@@ -68,7 +68,14 @@ def naming(maker: str, kind: type[LongctxError] = LongctxError) -> Iterator[None
     except LongctxError:
         raise
     except Exception as error:
-        raise kind(f"{maker} raised {type(error).__name__}: {error}{_place(error)}") from error
+        raise kind(f"{maker} raised {type(error).__name__}: {reason(error)}{_place(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """An exception's text, but where it quotes values of rows, as pyarrow's does."""
+    if type(error).__module__.startswith("pyarrow"):
+        return "its text may quote rows, and is not shown"
+    return str(error)
 
 
 def _place(error: Exception) -> str:

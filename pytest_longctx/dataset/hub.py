@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.dataset.rows import with_numbers
-from pytest_longctx.errors import DatasetError, import_extra
+from pytest_longctx.errors import DatasetError, import_extra, reason
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -46,10 +46,10 @@ class HubRows:
             raise DatasetError(self._unreachable(error)) from error
 
     def _unreachable(self, error: Exception) -> str:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        text = next(iter(reason(error).splitlines()), type(error).__name__)
         return (
             f"dataset {self.path} (revision {self.revision}, split {self.split}) "
-            f"cannot be read from the Hub: {reason}\n"
+            f"cannot be read from the Hub: {text}\n"
             "Check the id, the revision and the network, or download it and give dataset.path as a folder"
         )
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_longctx.errors import LongctxError, PackingError, import_extra
+from pytest_longctx.errors import LongctxError, PackingError, import_extra, reason
 from pytest_longctx.packing.admitted import NONE_ADMITTED, Admitted
 from pytest_longctx.packing.arrow import arrow_rows, write_arrow, write_rows
 from pytest_longctx.packing.audit import Delivery, grouped
@@ -81,7 +81,7 @@ class _OnCpu:
                 raise
             # A trainer may refuse the user's settings or rows with any exception.
             except Exception as error:
-                text = f"{type(error).__name__}: {error}"
+                text = f"{type(error).__name__}: {reason(error)}"
                 raise PackingError(f"{self.maker} cannot be built: {text}") from error
 
     modules: tuple[str, ...] = ()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 from types import SimpleNamespace
 
+import pyarrow
 import pytest
 
 from pytest_longctx.errors import DatasetError, MissingExtraError
@@ -63,6 +64,16 @@ def test_hub_that_breaks_off_while_rows_are_read(opened, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", stand_in)
     with pytest.raises(DatasetError, match=r"cannot be read from the Hub: reset"):
         opened(**PINNED)
+
+
+def test_a_value_that_its_column_does_not_take_is_not_quoted(opened, monkeypatch):
+    def load_dataset(*args, **kwargs):
+        pyarrow.array([1, "my secret"])
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    with pytest.raises(DatasetError, match="from the Hub: its text may quote rows") as caught:
+        opened(**PINNED)
+    assert "secret" not in str(caught.value)
 
 
 def test_absent_extra(opened, monkeypatch):
