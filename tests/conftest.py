@@ -21,9 +21,10 @@ def examples() -> Path:
 
 @pytest.fixture(scope="session")
 def lasting_imports() -> None:
-    """Import what registers types of its own with Arrow: that can be done only once a process."""
-    if find_spec("datasets") is not None:
-        importlib.import_module("datasets")
+    """Import what can be imported only once a process: extensions, and what registers types with Arrow."""
+    for module in ("torch", "datasets"):
+        if find_spec(module) is not None:
+            importlib.import_module(module)
 
 
 @pytest.fixture
