@@ -16,6 +16,7 @@ from pytest_longctx.checks.check import (
     limit_verdict,
     offence_verdict,
 )
+from pytest_longctx.packing.names import TRAINERS
 from pytest_longctx.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -119,9 +120,26 @@ def invariant(name: str, evidence: Evidence) -> Verdict:
         context.append(f"they hold {audit.idle_tokens:,} of {audit.row_tokens:,} tokens")
     if name == "target_count":
         context.append(f"targets {audit.targets:,}, expected {audit.expected_targets:,}")
+    context += _first_of_all(evidence)
     if name in ("labels_preserved", "target_count") and (why := _unmasked(evidence)):
         advice = f"{advice}; {why}"
     return replace(verdict, context=tuple(context), advice=advice)
+
+
+def _first_of_all(evidence: Evidence) -> Iterator[str]:
+    """What lets many checks fail at once, and is no fault of the packer."""
+    if evidence.audit.other_texts:
+        yield (
+            f"{evidence.audit.other_texts:,} samples came with other tokens than the contract gives them, or "
+            "without some: compare template, system prompt, tools and preprocessing first"
+        )
+    measured, section = evidence.measured, evidence.contract.packing
+    trainer = section.trainer if section else None
+    if measured.population is not None and trainer is not None and trainer.name not in TRAINERS:
+        yield (
+            f"only {measured.rows:,} of {measured.population:,} rows were drawn (dataset.sample): the "
+            "trainer must deliver these and no other"
+        )
 
 
 def _unmasked(evidence: Evidence) -> str:
@@ -139,10 +157,15 @@ def _unmasked(evidence: Evidence) -> str:
 
 
 def effective_window(evidence: Evidence) -> Verdict:
-    """The trainer's own limit is the contract's window."""
+    """The trainer's own limit is the contract's window; it needs none where no row is longer."""
     from pytest_longctx.packing.invariants import effective_window as offences
 
     wanted, found = evidence.contract.max_tokens_per_bin or 0, evidence.pipeline.window()
+    if found is None and max(evidence.audit.row_lengths) <= wanted:
+        # TRL demands it where it does not pack, but flattens batches.
+        return Verdict(
+            "passed", f"effective_window: no limit, and no row over {wanted:,}", None, wanted, "tokens"
+        )
     if not any(offences(found, wanted)):
         return Verdict("passed", f"effective_window {found:,}", found, wanted, "tokens")
     said = "no limit" if found is None else f"{found:,}"

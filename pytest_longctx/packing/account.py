@@ -39,7 +39,7 @@ class Audit:
     rows_seen: whether packed rows were seen apart from batches, as a trainer prepared them. row_lengths:
     tokens of each packed row. example: the batch to show, the first one that packs several samples.
     flattened: batches of one row that may hold several packed rows; apart: whether other batches without
-    word of their packed rows keep them apart.
+    word of their packed rows keep them apart. other_texts: samples that came with other tokens.
     """
 
     samples: Samples = field(repr=False)
@@ -61,6 +61,7 @@ class Audit:
     example: View | None = None
     flattened: int = 0
     apart: bool = False
+    other_texts: int = 0
 
     @property
     def rows_hidden(self) -> bool:

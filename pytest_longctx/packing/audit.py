@@ -236,6 +236,7 @@ class _Pass:
                 self._too_long(number, size, limit)
         found = conservation(self.samples, self.expected, self.index.delivered, self.coverage)
         self.result.add("sample_conservation", found)
+        self.result.other_texts = self.coverage.other_texts
         return self.result
 
 

@@ -30,12 +30,23 @@ class Coverage:
     """Which tokens of which samples came in pieces, over all batches; whole samples are counted elsewhere.
 
     parts: per sample the token spans that came; remnants: pieces that no sample was found for, by content.
+    foreign: tokens that no sample has; altered, missing: samples that lost tokens ahead of others that came,
+    and of which none came.
     """
 
     samples: Samples
     lengths: NDArray[np.int64]
     parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     remnants: dict[bytes, list[Witness]] = field(default_factory=dict)
+    foreign: int = 0
+    altered: int = 0
+    missing: int = 0
+
+    @property
+    def other_texts(self) -> int:
+        """Samples that came with other tokens than their own: not merely cut, lost, or beside others."""
+        foreign = 2 * self.foreign >= int(self.lengths.sum())
+        return self.altered + (self.missing if foreign else 0)
 
     def add(self, view: View) -> None:
         """Take in one batch."""
@@ -50,6 +61,7 @@ class Coverage:
             self.parts.setdefault(int(sample[piece]), []).append(span)
 
     def _unknown(self, view: View, start: int, end: int) -> None:
+        self.foreign += end - start
         row, segment, column = view.place(start)
         witness = Witness(
             f"row {row}",
@@ -172,4 +184,6 @@ def _of_admitted(sample: int, delivered: int, coverage: Coverage) -> str:
     if not gaps:
         return ""
     lost = sum(end - start for start, end in gaps)
+    coverage.missing += not parts
+    coverage.altered += bool(parts) and gaps[0][1] < planned
     return "lost" if not parts else f"cut, {lost:,} tokens lost"

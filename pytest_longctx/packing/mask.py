@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1024
 """Queries looked at together."""
+# exp(-1000) is 0 in every float type; -10, or the slopes of ALiBi, only weaken what is seen.
+_HIDDEN = -1000.0
 
 
 def read_dense(
@@ -32,7 +34,7 @@ def read_dense(
 ) -> tuple[Ints, Ints, tuple[Fault, ...]]:
     """Segments of masks of shape (B or 1, heads or 1, T, T), in the flattened batch.
 
-    A bool mask allows where it is true, an additive one where it is near 0. The first mask names the
+    A bool mask allows where it is true, an additive one above -1000. The first mask names the
     segments, and a token must see all of its segment up to itself; the others (sliding windows, say) may show
     less. What padding sees is left aside.
 
@@ -118,8 +120,7 @@ class _Grid:
             return seen
         if np.isnan(block).any():
             raise PackingError(f"{self.maker}: attention_mask holds NaN")
-        # An additive mask is 0 where attention is allowed and a large negative number elsewhere.
-        allowed: Flags = block > -1.0
+        allowed: Flags = block > _HIDDEN
         return allowed
 
 

@@ -17,15 +17,22 @@ from pytest_longctx.witness import Witness
 from tests.checks.sections import names
 
 
-def delivered(section=None, comparison=None, window=8, shape="messages", **counted):
+def delivered(section=None, comparison=None, window=8, shape="messages", population=None, **counted):
     """Evidence of three rows of 20 tokens in all, at a capacity of 8; samples of 8, 8 and 4 tokens."""
     numbers = {"rows": 3, "row_tokens": 20, "batches": 2, "width_tokens": 24, "piece_tokens": 20}
     numbers |= {"idle_tokens": 4, "targets": 7, "expected_targets": 9, "counts": Counter(), "witnesses": {}}
-    numbers |= {"rows_hidden": False, "unseen": (), "flattened": 0}
+    numbers |= {
+        "rows_hidden": False,
+        "unseen": (),
+        "flattened": 0,
+        "other_texts": 0,
+        "row_lengths": [8, 8, 4],
+    }
     expected = SimpleNamespace(capacity=8, batch_size=16, lengths=np.array([8, 0, 8, 4]))
     return SimpleNamespace(
         contract=SimpleNamespace(packing=section, max_tokens_per_bin=8),
         dataset=SimpleNamespace(shape=shape),
+        measured=SimpleNamespace(rows=3, population=population),
         pipeline=SimpleNamespace(maker="mine", expected=expected, window=lambda: window),
         audit=SimpleNamespace(comparison=comparison, **{**numbers, **counted}),
     )
@@ -138,11 +145,36 @@ class TestPacking:
 
     @pytest.mark.parametrize(("window", "said"), [(8, None), (7, "7"), (9, "9"), (None, "no limit")])
     def test_the_trainers_own_limit(self, window, said):
-        verdict = packing.effective_window(delivered(window=window))
+        verdict = packing.effective_window(delivered(window=window, row_lengths=[4, 9, 8]))
         assert [verdict.measured, verdict.limit, verdict.unit] == [window, 8, "tokens"]
         assert verdict.outcome == ("failed" if said else "passed")
         if said:
             assert verdict.headline == f"effective_window: mine has {said}, the contract 8"
+
+    def test_a_trainer_needs_no_limit_where_no_row_is_longer(self):
+        """As SFTTrainer without packing, whose collator flattens batches, must have none."""
+        verdict = packing.effective_window(delivered(window=None))
+        assert [verdict.outcome, verdict.measured, verdict.limit] == ["passed", None, 8]
+        assert verdict.headline == "effective_window: no limit, and no row over 8"
+
+    def test_samples_of_other_tokens_are_told_ahead_of_what_follows_from_them(self):
+        found = delivered(counts=Counter({"position_ids": 1}), other_texts=1200)
+        said, told = packing.invariant("position_ids", found).context
+        assert said.startswith("delivered by mine")
+        assert told == (
+            "1,200 samples came with other tokens than the contract gives them, or without some: compare "
+            "template, system prompt, tools and preprocessing first"
+        )
+
+    @pytest.mark.parametrize(
+        ("trainer", "population", "told"),
+        [("mine", 5, True), ("mine", None, False), ("trl_sft", 5, False), (None, 5, False)],
+    )
+    def test_a_trainer_of_ones_own_has_to_deliver_the_rows_that_were_drawn(self, trainer, population, told):
+        section = PackingSection(trainer=trainer)
+        evidence = delivered(section, population=population, counts=Counter({"capacity": 1}))
+        expected = "only 3 of 5 rows were drawn (dataset.sample): the trainer must deliver these and no other"
+        assert packing.invariant("capacity", evidence).context[1:] == ((expected,) if told else ())
 
     @pytest.mark.parametrize(
         ("name", "measured"),

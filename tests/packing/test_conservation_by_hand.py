@@ -253,3 +253,27 @@ def test_a_sample_that_was_not_fed_is_not_missed_but_seen():
     assert told([SIX], {}, fed=[False]) == []
     assert told([SIX], {}, delivered=[2], fed=[False]) == [("a", "6 tokens once", "2 times")]
     assert told([SIX], {0: [(0, 5)]}, fed=[False]) == [("a", "6 tokens once", "cut, 1 tokens lost")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "foreign", "others"),
+    [
+        ({0: [(0, 6)], 1: [(0, 6)]}, 0, 0),
+        ({0: [(0, 4)], 1: [(0, 3), (3, 5)]}, 12, 0),  # cut at their ends
+        ({0: [(2, 6)], 1: [(0, 6)]}, 0, 1),
+        ({0: [(0, 2), (3, 6)], 1: [(1, 3)]}, 0, 2),
+        ({1: [(0, 6)]}, 5, 0),  # one is lost
+        ({1: [(0, 6)]}, 6, 1),  # another stands in its place
+    ],
+)
+def test_samples_that_came_with_other_tokens(parts, foreign, others):
+    coverage = covered([SIX, [7, 8, 9, 10, 11, 12]], parts)
+    coverage.foreign = foreign
+    judged(coverage)
+    assert coverage.other_texts == others
+
+
+def test_tokens_that_no_sample_has_are_counted():
+    coverage = covered([SIX], {})
+    coverage.add(a_row([1, 2, 30, 31, 32], (0, 2, 0, 0), (2, 5, UNKNOWN, 0)))
+    assert coverage.foreign == 3

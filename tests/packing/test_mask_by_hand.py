@@ -72,8 +72,10 @@ def test_another_mask_may_show_less_and_nothing_that_comes_after():
     ]
 
 
-@pytest.mark.parametrize(("low", "seen"), [(-0.5, True), (-1.0, False), (-1.5, False), (-1e9, False)])
-def test_an_additive_mask_allows_what_is_near_zero(low, seen):
+@pytest.mark.parametrize(
+    ("low", "seen"), [(-0.5, True), (-10, True), (-999, True), (-1000, False), (-1e9, False)]
+)
+def test_an_additive_mask_hides_what_the_softmax_makes_zero(low, seen):
     mask = np.where(causal(6), 0.0, -1e9)
     mask[3, 2] = low
     starts, _, _ = read([mask])
