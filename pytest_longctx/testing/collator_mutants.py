@@ -192,6 +192,11 @@ def hides_the_start_of_a_segment(batch: Fields) -> Fields:
 
 
 @collator_mutant("mask_agrees", collator="block_mask")
+def weakens_what_it_should_hide(batch: Fields) -> Fields:
+    return {**batch, "attention_mask": np.where(batch["attention_mask"], 0.0, -10.0).astype(np.float32)}
+
+
+@collator_mutant("mask_agrees", collator="block_mask")
 def leaks_in_the_second_head(batch: Fields) -> Fields:
     mask = np.repeat(batch["attention_mask"], 2, axis=1)
     mask[0, 1, -1, :] = True
