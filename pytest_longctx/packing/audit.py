@@ -61,8 +61,8 @@ class Delivery:
     normalizer: the number of targets that the trainer divides this batch's loss by, where it tells.
     """
 
-    rows: Sequence[PackedRow] | None
-    batch: Mapping[str, Any] | None
+    rows: Sequence[PackedRow] | None = None
+    batch: Mapping[str, Any] | None = None
     normalizer: int | None = None
 
 

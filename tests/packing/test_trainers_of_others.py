@@ -69,6 +69,13 @@ def test_limits_of_a_trainer(window, found):
     assert type(told) in (int, type(None))
 
 
+def test_rows_or_a_batch_may_be_left_out():
+    row, batch = read_row(ROW, "mine", 0), padded([ROW])
+    own = pipeline(deliver=lambda self: [Delivery(rows=[row]), Delivery(batch=batch)])
+    found = own.audit(CASE.samples)
+    assert (+found.counts, found.rows, found.batches) == ({}, 1, 1)
+
+
 # The second sample ends with 22, and 22 stands behind it where its row is shorter than that of the first.
 APART = [row_of(0), row_of(1)]
 PADDED_WITH_22 = {name: padded(APART, pad_token_id=22)[name] for name in ("input_ids", "labels")}
@@ -161,6 +168,7 @@ def test_a_trainer_that_delivers_nothing_readable():
         (padded([ROW]), "mine delivered a dict, expected Delivery(rows, batch)"),
         (None, "mine delivered a NoneType, expected Delivery(rows, batch)"),
         (([], {}), "mine delivered a tuple, expected Delivery(rows, batch)"),
+        (Delivery(), "mine gave a NoneType, expected a mapping with input_ids and labels"),
         (
             Delivery([ROW], padded([ROW])),
             "mine delivered a dict among its rows, expected a PackedRow, as "
