@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import json
 from importlib.resources import files
@@ -12,10 +13,25 @@ import pytest_longctx
 from pytest_longctx import hookspecs, options, reporting
 from pytest_longctx.cli import command_line
 from pytest_longctx.evidence import Evidence, link
+from pytest_longctx.packing.trainers import TrainerRequest
 from pytest_longctx.report.ledger_file import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+REQUEST = {
+    "contract": "The contract; `contract.resolve(path)` is a path of it as a file.",
+    "terms": "Its section `packing`, such as `terms.batch_size`.",
+    "dataset": "The rows; iterating gives a `Conversation` or a `RowProblem` each. `files` are their paths.",
+    "samples": "The usable rows as tokens: `samples[i]` has `ids` and `labels`, uncut.",
+    "fed": "Tokens of each sample that the trainer is given, uncut: int64 array; 0 where it is held back.",
+    "planned": "Tokens that the window leaves of each sample: int64 array; 0 where it is rejected.",
+    "tokenizer": "`tokenizer.backend` is that of transformers, `tokenizer.template` the contract's template.",
+    "pack": "`pack()` gives the rows of the contract's packer, over the samples of `feed`.",
+    "collate": "`collate(rows)` gives the batch of the contract's collator.",
+    "config": "What the contract gives as `config` of the trainer: a dict.",
+}
 
 
 class Recorder:
@@ -92,6 +108,7 @@ def hooks_page() -> str:
     for name, function in inspect.getmembers(hookspecs, inspect.isfunction):
         if name.startswith("pytest_longctx_"):
             lines += ["", f"## {name}", "", inspect.getdoc(function) or ""]
+    lines += ["", *_request()]
     lines += [
         "",
         "## Evidence",
@@ -115,6 +132,23 @@ def hooks_page() -> str:
         text = (inspect.getdoc(getattr(pytest_longctx, name)) or "").partition("\n")[0]
         lines.append(f"| `{name}` | {_sentence(text)} |")
     return "\n".join(lines) + "\n"
+
+
+def _request() -> Iterator[str]:
+    """What a trainer is given; a field without a meaning is an error."""
+    yield "## TrainerRequest"
+    yield ""
+    yield "What a trainer of your own is given: [how to register one](how-to/custom-trainer.md)."
+    yield ""
+    yield "| attribute | what it is |"
+    yield "|---|---|"
+    yield from (f"| `{name}` | {REQUEST[name]} |" for name in attributes_of(TrainerRequest))
+
+
+def attributes_of(kind: type) -> list[str]:
+    """Fields of a dataclass, then its properties."""
+    properties = [name for name, member in vars(kind).items() if isinstance(member, property)]
+    return [*(field.name for field in dataclasses.fields(kind)), *properties]
 
 
 def report_page() -> str:
