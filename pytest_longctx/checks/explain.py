@@ -39,5 +39,5 @@ def _known(name: str) -> str:
     if words[:1] == ["custom"] or "custom" in words[:-1]:
         raise LongctxError(f"{name} is a check of your own: a hook pytest_longctx_checks registers it")
     near = difflib.get_close_matches("::".join(words[-2:]), CATALOG, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise LongctxError(f"{name}: there is no such check{hint} All of them: docs/checks.md")
