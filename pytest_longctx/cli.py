@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_CLOSED_PIPE = 128 + 13  # as a shell tells that SIGPIPE ended a program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,7 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     arguments = command_line().parse_args(argv)
-    status: int = arguments.run(arguments)
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `head` has read enough; python's own flush at the end is not to tell of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
     return status
 
 
@@ -75,7 +83,6 @@ def _share(text: str) -> tuple[int, int]:
 
 
 def _ledger(arguments: argparse.Namespace) -> int:
-    import os
     from pathlib import Path
 
     from pytest_longctx.contract import load_contract
@@ -118,7 +125,6 @@ def _add_init(commands: Any) -> None:
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    import os
     from pathlib import Path
 
     from pytest_longctx.errors import LongctxError

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -62,3 +63,15 @@ def test_output_survives_a_narrow_encoding():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout == "\\xe9.yaml:1:1: there is no such file\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+@pytest.mark.parametrize("arguments", [["explain", "packing::capacity"], ["schema"]])
+def test_a_pipe_that_is_closed_ends_it_quietly(arguments):
+    """A short page meets the closed pipe when it is flushed, a long one when it is printed."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = f"from pytest_longctx.cli import main; raise SystemExit(main({arguments}))"
+    with os.fdopen(writing, "wb") as pipe:
+        done = subprocess.run([sys.executable, "-c", code], stdout=pipe, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (141, b"")
