@@ -234,7 +234,6 @@ def test_lengths_need_no_tokenizer(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["absent.jsonl"], "no such file"),
         (["registered:mine"], "registered:mine: init reads files and datasets on the Hub; for a registered"),
         (["org/name"], "org/name: there is no such file or folder; a dataset on the Hub is named with its"),
         (
@@ -257,6 +256,16 @@ def test_what_cannot_be_measured_is_refused_in_words(tmp_path, monkeypatch, caps
     Path("empty.jsonl").write_text("")
     assert main(["init", *arguments]) == 1
     assert message in capsys.readouterr().out
+    assert not Path("contracts").exists()
+
+
+def test_a_file_that_is_not_there_is_told_with_what_lies_beside_its_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("chats.jsonl").write_text("")
+    assert main(["init", "chat.jsonl"]) == 1
+    assert capsys.readouterr().out == (
+        f"dataset.path '{tmp_path / 'chat.jsonl'}': no such file; {tmp_path} holds chats.jsonl\n"
+    )
     assert not Path("contracts").exists()
 
 

@@ -113,7 +113,8 @@ def _regular(path: Path) -> Path:
 
 
 def _nothing(pattern: str, folder: Path, place: Path) -> str:
-    text = f"dataset.path {pattern!r}: no such file, seen from {folder}"
+    seen = "" if Path(pattern).is_absolute() else f", seen from {folder}"
+    text = f"dataset.path {pattern!r}: no such file{seen}"
     if place.is_dir():
         return f"{text}: the folder holds no file that ends in {', '.join(SUFFIXES)}"
     parent = next(parent for parent in place.parents if parent.is_dir())
