@@ -60,3 +60,12 @@ def headroom(verdict: Verdict, *, least: bool) -> float | None:
         return None
     distance = verdict.measured - verdict.limit if least else verdict.limit - verdict.measured
     return distance / abs(verdict.limit) if verdict.limit else (0.0 if distance == 0 else None)
+
+
+def shown_headroom(share: float | None) -> str:
+    """Headroom in percent, of three digits at most: its column is narrow. A dash where there is none."""
+    if share is None:
+        return "–"
+    if abs(share) > 9.99:
+        return "< -999 %" if share < 0 else "> 999 %"
+    return f"{100 * share:.0f} %"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_longctx.verdict import Verdict, headroom, shown, told_apart
+from pytest_longctx.verdict import Verdict, headroom, shown, shown_headroom, told_apart
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,20 @@ def test_values_as_people_read_them(value, unit, text):
 def test_values_that_differ_are_told_apart(measured, limit, unit, texts):
     """By as many digits as it takes, rounding errors left out."""
     assert told_apart(measured, limit, unit) == texts
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, "–"),
+        (0.214, "21 %"),
+        (-1.0, "-100 %"),
+        (9.99, "999 %"),
+        (9.991, "> 999 %"),
+        (-9.99, "-999 %"),
+        (-9.991, "< -999 %"),
+        (-157883.19, "< -999 %"),
+    ],
+)
+def test_headroom_has_three_digits_at_most(share, text):
+    assert shown_headroom(share) == text

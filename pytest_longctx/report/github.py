@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, joined, sentence
 from pytest_longctx.report.text import plain, table
-from pytest_longctx.verdict import told_apart
+from pytest_longctx.verdict import shown_headroom, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,7 +107,7 @@ def _table(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(record: Mapping[str, Any]) -> str:
-    room = "–" if record["headroom"] is None else f"{100 * record['headroom']:.0f} %"
+    room = shown_headroom(record["headroom"])
     numbers = told_apart(record["measured"], record["limit"], record["unit"])
     others = f" and {len(record['also']) - 1} more" if record["also"] else ""
     name = f"<code>{escape(record['check'])}</code>{others}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_longctx.errors import MissingExtraError
 from pytest_longctx.report.run import TROUBLE, by_trouble, is_measure, joined, sentence
 from pytest_longctx.report.text import plain
-from pytest_longctx.verdict import shown, told_apart
+from pytest_longctx.verdict import shown, shown_headroom, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,7 +41,9 @@ def _environment() -> Environment:
         # A row id with control characters must not steer the reader's screen either.
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.filters.update(told_apart=told_apart, cell=cell, bar=bar, share=share)
+    environment.filters.update(
+        told_apart=told_apart, shown_headroom=shown_headroom, cell=cell, bar=bar, share=share
+    )
     return environment
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.report.text import plain
-from pytest_longctx.verdict import told_apart
+from pytest_longctx.verdict import shown_headroom, told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -105,6 +105,6 @@ def _room(record: dict[str, Any]) -> float:
 
 def _line(name: str, record: dict[str, Any], width: int) -> str:
     name = name if len(name) <= width else "…" + name[1 - width :]
-    room = "–" if record["headroom"] is None else f"{100 * record['headroom']:.0f} %"
+    room = shown_headroom(record["headroom"])
     measured, limit = told_apart(record["measured"], record["limit"], record["unit"])
     return f"{name:{width}} {measured:>10} {limit:>10} {room:>9}  {record['outcome']}"

@@ -27,6 +27,19 @@ def test_trouble_first_then_the_least_headroom(lines, record):
     assert found[1] == ("failed", "window::c        4 %        2 %    -100 %  failed")
 
 
+def test_far_from_its_limit_leaves_the_columns_as_they_are(lines, record):
+    far = {"unit": "number", "measured": 1.579, "limit": 1e-05}
+    found = lines(
+        record("isolation::far", "failed", headroom=-157883.19, **far),
+        record("isolation::near", "failed", headroom=-9.99, **far),
+    )
+    assert [text for _, text in found[:3]] == [
+        "check             measured      limit  headroom  verdict",
+        "isolation::far       1.579      1e-05  < -999 %  failed",
+        "isolation::near      1.579      1e-05    -999 %  failed",
+    ]
+
+
 def test_checks_that_only_count_offences_are_counted_when_they_pass(lines, record):
     quiet = {"unit": "offences", "measured": 0, "limit": 0}
     assert lines(record("dataset::roles", **quiet), record("window::a"))[-1] == ("", "1 more check passed")
