@@ -32,6 +32,11 @@ ADVICE = {
     "length_mix": "admit more long samples at the longer window",
 }
 
+# What a stage has where the flag of its metrics is false.
+NOT_FINITE = {
+    "nonfinite_loss": "losses that are not finite",
+    "nonfinite_gradients": "gradients that are not finite",
+}
 
 # Gates whose limit is a lower one.
 LEAST = (
@@ -104,19 +109,22 @@ def order(place: int, evidence: Evidence) -> Verdict:
 
 
 def _verdict(found: Gate, before: Stage, after: Stage, context: str) -> Verdict:
-    measured, limit = _value(found.measured), _value(found.limit)
-    equal = found.relation == "="
-    has, needed = told_apart(measured, limit, "number")
-    text = f"{found.name}: {after.name} has {has}, needed {found.relation} {needed}"
     return Verdict(
         outcome="passed" if found.passed else "failed",
-        headline=clip(text),
-        measured=measured,
-        limit=None if equal else limit,
+        headline=clip(f"{found.name}: {after.name} has {_told(found)}"),
+        measured=_value(found.measured),
+        limit=None if found.relation == "=" else _value(found.limit),
         unit="number",
         context=tuple(filter(None, (f"compared with {before.name}", context))),
         advice=ADVICE[found.name],
     )
+
+
+def _told(found: Gate) -> str:
+    if found.name in NOT_FINITE:
+        return f"{'no ' if found.passed else ''}{NOT_FINITE[found.name]}"
+    has, needed = told_apart(found.measured, found.limit, "number")
+    return f"{has}, needed {found.relation} {needed}"
 
 
 def _value(value: Any) -> Any:

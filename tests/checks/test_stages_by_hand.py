@@ -88,13 +88,22 @@ class TestGates:
         assert verdict.outcome == "failed"
         assert verdict.headline == f"{name}: next has {told}"
 
+    def test_a_flag_is_told_in_words(self):
+        found = evidence(stage("base"), stage("16k", gradients_finite=False))
+        names = ("nonfinite_gradients", "nonfinite_loss")
+        told = [curriculum.gate(name, 0, found).headline for name in names]
+        assert told == [
+            "nonfinite_gradients: 16k has gradients that are not finite",
+            "nonfinite_loss: 16k has no losses that are not finite",
+        ]
+
     def test_the_other_failed_gates_are_named(self):
         bad = stage("next", long_context_score=1.0, failed_runs=2, loss_finite=False, peak_memory_gb=9.0)
         found = evidence(stage("base"), bad)
         verdict = curriculum.gate("nonfinite_loss", 0, found)
         assert (verdict.outcome, verdict.measured, verdict.limit) == ("failed", 0, 1)
         assert type(verdict.measured) is type(verdict.limit) is int
-        assert verdict.headline == "nonfinite_loss: next has 0, needed is 1"
+        assert verdict.headline == "nonfinite_loss: next has losses that are not finite"
         assert verdict.context[1] == "decision: hold; also failed: failed_runs, peak_memory_budget"
         verdict = curriculum.gate("cost_budget", 0, found)
         assert verdict.outcome == "passed"
