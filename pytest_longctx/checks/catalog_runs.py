@@ -5,8 +5,9 @@ from __future__ import annotations
 from pytest_longctx.checks.entry import Entry
 
 _ISOLATE = (
-    "Pass `position_ids` without an all-ones mask and with `use_cache: false`, or take another collator or "
-    "attention: `docs/isolation.md` has a table of what isolates."
+    "Pass `position_ids` without an all-ones mask and with `use_cache=False`; where your training step does, "
+    "say `isolation.forward: {use_cache: false}` in the contract. Else take another collator or attention: "
+    "`docs/isolation.md` has a table of what isolates."
 )
 
 RUNS: dict[str, Entry] = {

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 QUESTIONS = ("logits", "gradients", "standalone", "loss", "call_matrix")
 FLASH = ("flash_attention_2", "flash_attention_3")
 _ADVICE = {
-    "leaks": "pass position_ids without an all-ones mask and with use_cache: false, or another collator or "
-    "attention; docs/isolation.md has what isolates",
+    "leaks": "pass position_ids without an all-ones mask and with use_cache False; where your training step "
+    "does, say isolation.forward: {use_cache: false} in the contract; else take another collator or "
+    "attention: docs/isolation.md has what isolates",
     "wrong": "isolated, but not what the sample alone gives: a dense mask over a sliding window loses the "
     "window; use a form of batch without a mask",
 }

@@ -187,6 +187,7 @@ class TestIsolation:
         }
         assert verdict.context == ("they see",)
         assert verdict.advice.startswith("pass position_ids without")
+        assert "say isolation.forward: {use_cache: false} in the contract" in verdict.advice
 
     def test_the_contracts_own_call_comes_first(self):
         table = ({"call": "a", "mask": ""}, {"call": "b", "contract": "yes"}, {"call": 3})
