@@ -6,7 +6,8 @@ What stands in an info string or in a comment in front of a block tells what bec
   a part of one, which has to be valid.
 - `bash` is run line by line, and has to end with 0, or with N after `<!-- exit: N -->`.
 - `text` behind it are lines that its output has, in this order; `…` stands for anything.
-- `<!-- skip: reason -->` leaves the next block out.
+- `<!-- skip: reason -->` leaves the next block out, `<!-- needs: MODULE -->` the rest of the page
+  where that is not installed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +62,7 @@ class Reader:
     pytester: pytest.Pytester
     exit: int = 0
     skip: bool = False
+    apart: bool = False  # in processes of their own: a run drops its imports, and torch's can be made once
     output: str = ""
     seen: list[str] = field(default_factory=list)
 
@@ -69,6 +72,10 @@ class Reader:
             self.exit = int(value)
         elif kind == "skip":
             self.skip = True
+        elif find_spec(value) is None:
+            pytest.skip(f"the page needs {value}")
+        else:
+            self.apart = True
 
     def block(self, example: Any) -> None:
         language, title, source = example.parsed
@@ -96,7 +103,7 @@ class Reader:
             command = line.partition("  #")[0].strip()
             word, *arguments = shlex.split(command)
             if word == "pytest":
-                done = self.pytester.runpytest_inprocess(*arguments)
+                done = self.run_pytest(*arguments)
                 self.output, status = self.output + done.stdout.str() + done.stderr.str(), int(done.ret)
             elif word == "longctx":
                 printed = StringIO()
@@ -107,6 +114,10 @@ class Reader:
                 shell = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
                 self.output, status = self.output + shell.stdout + shell.stderr, shell.returncode
         return status
+
+    def run_pytest(self, *arguments: str) -> pytest.RunResult:
+        run = self.pytester.runpytest_subprocess if self.apart else self.pytester.runpytest_inprocess
+        return run(*arguments)
 
     def validate(self, source: str) -> None:
         part = yaml.safe_load(source)
@@ -143,7 +154,7 @@ def parser(reader: Reader) -> Any:
     lexer = importlib.import_module("sybil.parsers.markdown.lexers").RawFencedCodeBlockLexer(INFO)
 
     def regions(document: Any) -> Iterator[Any]:
-        for match in re.finditer(r"<!-- (exit|skip): (.*?) -->", document.text):
+        for match in re.finditer(r"<!-- (exit|skip|needs): (.*?) -->", document.text):
             yield sybil.Region(match.start(), match.end(), match.groups(), reader.comment)
         for region in lexer(document):
             lexemes = region.lexemes
