@@ -33,6 +33,24 @@ REQUEST = {
     "config": "What the contract gives as `config` of the trainer: a dict.",
 }
 
+WITHOUT_PYTEST = """\
+`check_contract` calls no hooks: neither those of `conftest.py` nor those of installed plugins. It is given by
+hand what the contract names and does not ship, and checks of your own; without them the report has errors,
+such as that there is no trainer `mine`, and is not `passed`:
+
+```python
+from pytest_longctx import Verdict, check_contract
+from pytest_longctx.extensions import Extensions
+
+
+def enough(evidence):
+    return Verdict("passed" if evidence.some_samples >= 1000 else "failed", "enough samples")
+
+
+extensions = Extensions(checks={"enough": enough})  # also packers, collators, trainers and datasets
+assert check_contract("contracts/sft.yaml", extensions).passed
+```"""
+
 
 class Recorder:
     """Stands where pytest's parser does, and keeps what is added."""
@@ -125,6 +143,8 @@ def hooks_page() -> str:
         "## Without pytest",
         "",
         "`import pytest_longctx`; every name is loaded at its first use.",
+        "",
+        WITHOUT_PYTEST,
         "",
     ]
     lines += ["| name | what it is |", "|---|---|"]

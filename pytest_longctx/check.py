@@ -53,6 +53,10 @@ def check_contract(
 ) -> Report:
     """Run every check of a contract.
 
+    Args:
+        extensions: what hooks would register; none is called here, so a contract that names a packer or a
+            trainer of yours has errors without it, and does not pass.
+
     Raises:
         ContractError: the contract itself cannot be used.
     """
