@@ -68,17 +68,29 @@ def message_texts(message: dict[str, Any]) -> Iterator[Text]:
     """The texts of a message in the order in which templates write them: reasoning, content, tool calls."""
     if reasoning := _reasoning(message):
         yield Text((reasoning,), kind="reasoning")
+    role = message.get("role")
     for part in content_parts(message.get("content")):
-        head, found, tail = part.partition(CLOSE_THINK)
-        if found and message.get("role") == "assistant":
-            reasoning = head.partition(OPEN_THINK)[2] or head
-            yield Text((part,), tuple((text,) for text in (reasoning, tail) if text.strip()))
-        else:
-            # A template may write a tool's result as a JSON string.
-            forms = (part, *_quoted(part)) if message.get("role") in TOOL_ROLES else (part,)
-            yield Text(forms)
+        # A template may write a tool's result as a JSON string.
+        quoted = _quoted(part) if role in TOOL_ROLES else ()
+        yield _answer(part) if role == "assistant" else Text((part, *quoted))
     for call in tool_calls(message):
         yield from _call_texts(call)
+
+
+def says_nothing(answer: str) -> bool:
+    """Whether an answer is white space alone, or that and reasoning that is."""
+    return not answer.replace(OPEN_THINK, "").replace(CLOSE_THINK, "").strip()
+
+
+def _answer(part: str) -> Text:
+    """A text of the assistant; a template may write the reasoning in it apart."""
+    if says_nothing(part):
+        return Text(("",))
+    head, found, tail = part.partition(CLOSE_THINK)
+    if not found:
+        return Text((part,))
+    reasoning = head.partition(OPEN_THINK)[2] or head
+    return Text((part,), tuple((text,) for text in (reasoning, tail) if text.strip()))
 
 
 def sources(message: dict[str, Any]) -> Iterator[tuple[str, str]]:

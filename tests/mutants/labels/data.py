@@ -119,6 +119,18 @@ ROWS = {
         {"supervision::present"},
         {},
     ),
+    "reasoning of white space and no answer": (
+        with_messages(user("Say nothing."), answer("<think>\n\n</think>\n\n")),
+        {"supervision::present"},
+        {},
+    ),
+    "reasoning of white space and no answer before a full one": (
+        with_messages(
+            user("Say nothing."), answer("<think>\n\n</think>\n\n"), user("Hello?"), answer("Hello.")
+        ),
+        {"supervision::turns"},
+        {},
+    ),
     "arguments as text": (
         with_arguments('{"a": 1, "b": "two"}'),
         {"dataset::tool_arguments"},
