@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from pytest_longctx.tokens.texts import as_json, message_texts, visible
+from pytest_longctx.tokens.texts import as_json, message_texts, says_nothing, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,6 +78,11 @@ def locate(
             finder.next_block()
     finder.tools(tools or ())
     return Located(sorted(finder.pieces, key=lambda piece: piece.start), lost)
+
+
+def plain_answer(start: int, text: str, message: int) -> list[Piece]:
+    """The piece of an answer that no template renders; none where it says nothing."""
+    return [] if says_nothing(text) else [Piece(start, start + len(text), message, "assistant")]
 
 
 def _one_a_message(text: str, blocks: Sequence[Span], answers: int) -> Sequence[Span] | None:

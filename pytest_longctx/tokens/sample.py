@@ -12,7 +12,7 @@ from pytest_longctx.dataset import Conversation, RowProblem
 from pytest_longctx.errors import TokenizerError
 from pytest_longctx.tokens.align import joined, paint, token_spans
 from pytest_longctx.tokens.encode import TextEncoder, batches
-from pytest_longctx.tokens.locate import Located, Piece, locate
+from pytest_longctx.tokens.locate import Located, Piece, locate, plain_answer
 from pytest_longctx.tokens.marker import marked_spans
 from pytest_longctx.tokens.template import RenderError, no_generation
 
@@ -186,8 +186,8 @@ class Sampler:
         return [block for _, block in chosen]
 
     def _text(self, conversation: Conversation, text: str) -> Draft:
-        piece = Piece(0, len(text), 0, "assistant")
-        return Draft(conversation, self._with_eos(text), True, None, None, Located([piece], []))
+        located = Located(plain_answer(0, text, 0), [])
+        return Draft(conversation, self._with_eos(text), True, None, None, located)
 
     def _with_eos(self, text: str) -> str:
         eos = self.tokenizer.backend.eos_token or ""
@@ -195,7 +195,7 @@ class Sampler:
 
     def _plain_completion(self, conversation: Conversation, prompt: str, completion: str) -> Draft:
         seam = len(prompt)
-        pieces = [Piece(0, seam, 0, "user"), Piece(seam, seam + len(completion), 1, "assistant")]
+        pieces = [Piece(0, seam, 0, "user"), *plain_answer(seam, completion, 1)]
         whole = prompt + self._with_eos(completion)
         return Draft(conversation, whole, True, None, self._prompt(prompt), Located(pieces, []))
 

@@ -75,6 +75,17 @@ def test_a_call_behind_reasoning_of_white_space_is_an_answer():
     assert findings_of(chat("hi", message)) == set()
 
 
+@pytest.mark.parametrize("nothing", ["", " ", "  \n", "<think>\n</think>\n\n"])
+def test_a_completion_of_white_space_is_no_answer(nothing):
+    row = Conversation("row", "f", 1, prompt="ab", completion=nothing)
+    assert findings_of(row, shape="prompt_completion") == {"supervision::present"}
+
+
+def test_a_text_of_white_space_has_nothing_to_learn():
+    row = Conversation("row", "f", 1, text=" \n")
+    assert findings_of(row, shape="text") == {"supervision::present"}
+
+
 def test_counts_of_turns():
     sample = sample_of(chat("hi", "yo", "so", "yes"), turns="last")
     witness = seen(sample, turns="all").witnesses["supervision::turns"][0]

@@ -131,6 +131,11 @@ ROWS = {
         {"supervision::turns"},
         {},
     ),
+    "a completion of white space": (
+        [{"uid": "pair", "prompt": "The capital of France:", "completion": "   "}],
+        {"supervision::present"},
+        {},
+    ),
     "arguments as text": (
         with_arguments('{"a": 1, "b": "two"}'),
         {"dataset::tool_arguments"},
