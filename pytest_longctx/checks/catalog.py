@@ -58,12 +58,13 @@ _DATA: dict[str, Entry] = {
     ),
     "dataset::content_survives": Entry(
         "The share of each assistant text that the template renders, that it drops no other message and no "
-        "tool whole, and that it writes no parts as source.",
+        "tool whole, that it writes no parts as source, and that an answer which opens with `<think>` has "
+        "`</think>`.",
         "Templates drop what they do not know: lists of parts, other roles, tools, reasoning of earlier "
         "turns. Others write a list of parts as Python or JSON: the model learns to answer "
-        "`[{'type': 'text', …`.",
+        "`[{'type': 'text', …`. An answer that was cut in its reasoning teaches to reason and never answer.",
         "Flatten lists of parts to text, use the roles that the template knows, or another template: one "
-        "that shows tools where rows have them.",
+        "that shows tools where rows have them. Drop answers that stop in their reasoning.",
     ),
     "dataset::control_tokens": Entry(
         "That no special token stands inside a text: content, reasoning, tool calls, definitions of tools.",

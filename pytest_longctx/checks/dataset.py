@@ -36,9 +36,9 @@ def checks(contract: Contract) -> list[Check]:
         finding(
             "dataset",
             "content_survives",
-            "text lost in rendering, or written as source",
+            "text lost, cut short, or written as source",
             "flatten a list of parts to text, or use a template that reads parts; use roles it knows, and a "
-            "template that keeps reasoning and shows tools",
+            "template that keeps reasoning and shows tools; drop answers that stop in their reasoning",
         ),
         finding(
             "dataset",

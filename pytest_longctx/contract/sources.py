@@ -103,7 +103,8 @@ class DatasetLimits(Section):
 
     content_survives: Count = Field(
         default=0,
-        description="Rows that may lose assistant text, or another message or a tool whole, in rendering.",
+        description="Rows that may lose assistant text, or another message or a tool whole, in rendering, or "
+        "stop in their reasoning.",
     )
     control_tokens: Count = Field(default=0, description="Rows whose text may hold special tokens.")
     arrow_round_trip: Count = Field(

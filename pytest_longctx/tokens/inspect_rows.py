@@ -14,6 +14,7 @@ from pytest_longctx.tokens.locate import PROMPT_ROLES
 from pytest_longctx.tokens.sample import block_messages
 from pytest_longctx.tokens.texts import (
     CLOSE_THINK,
+    OPEN_THINK,
     TOOL_ROLES,
     as_json,
     plain_text,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pytest_longctx.dataset import Conversation
     from pytest_longctx.tokens.inspect import Inspector
     from pytest_longctx.tokens.sample import Draft, Sample
 
@@ -125,7 +127,7 @@ def _is_object(arguments: str) -> bool:
 def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     """Every assistant text is in what the template rendered, and some of each other message.
 
-    So is each tool by its name. Reasoning stands there once, and no part as source.
+    So is each tool by its name. Reasoning stands there once, and ends; no part stands there as source.
     """
     if sample.draft is None:
         return
@@ -139,6 +141,7 @@ def content_survives(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
         if found > max(1, given):
             note = f"message {index}: the template writes {found} reasoning blocks"
             yield Witness(sample.conversation.id, max(1, given), found, note=note)
+    yield from _endless_reasoning(sample.conversation)
 
 
 def _parts_as_source(draft: Draft) -> Iterator[Witness]:
@@ -189,6 +192,15 @@ def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[
         if owner is not None:
             given = plain_text(messages[owner].get("content")).count(CLOSE_THINK)
             yield owner, draft.text.count(CLOSE_THINK, start, end), given
+
+
+def _endless_reasoning(conversation: Conversation) -> Iterator[Witness]:
+    """Answers that open with reasoning and stop in it, as where generation was cut."""
+    for index, message in enumerate(all_messages(conversation)):
+        content = plain_text(message.get("content")) if message.get("role") == "assistant" else ""
+        if content.lstrip().startswith(OPEN_THINK) and CLOSE_THINK not in content:
+            found = "reasoning that does not end"
+            yield Witness(conversation.id, CLOSE_THINK, found, note=f"message {index}")
 
 
 def control_tokens(inspector: Inspector, sample: Sample) -> Iterator[Witness]:

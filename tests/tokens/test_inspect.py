@@ -54,38 +54,6 @@ def test_offsets_cover_characters_of_all_kinds(text):
     assert findings_of(chat(text, text)) == set()
 
 
-@pytest.mark.parametrize("nothing", ["", "  \n\t", "<think>\n</think>\n\n", "<think></think>", "\n</think>"])
-def test_an_answer_of_white_space_is_a_turn_that_trains_nothing(nothing):
-    conversation = chat("hi", nothing, "so", "yes")
-    assert findings_of(conversation) == {"supervision::turns"}
-    witness = witness_of("supervision::turns", conversation)
-    assert witness.note == "answer tokens per assistant turn [0, 3]; the policy trains turns [0, 1]"
-
-
-@pytest.mark.parametrize("content", ["<think>\n</think>\nyo", "<think>hm</think>\n"])
-def test_reasoning_of_white_space_before_an_answer_and_reasoning_alone_are_answers(content):
-    conversation = chat("hi", content)
-    assert findings_of(conversation) == set()
-    assert int(sample_of(conversation).answer.sum()) == len(content)
-
-
-def test_a_call_behind_reasoning_of_white_space_is_an_answer():
-    call = {"function": {"name": "add", "arguments": {}}}
-    message = {"role": "assistant", "content": "<think>\n</think>\n", "tool_calls": [call]}
-    assert findings_of(chat("hi", message)) == set()
-
-
-@pytest.mark.parametrize("nothing", ["", " ", "  \n", "<think>\n</think>\n\n"])
-def test_a_completion_of_white_space_is_no_answer(nothing):
-    row = Conversation("row", "f", 1, prompt="ab", completion=nothing)
-    assert findings_of(row, shape="prompt_completion") == {"supervision::present"}
-
-
-def test_a_text_of_white_space_has_nothing_to_learn():
-    row = Conversation("row", "f", 1, text=" \n")
-    assert findings_of(row, shape="text") == {"supervision::present"}
-
-
 def test_counts_of_turns():
     sample = sample_of(chat("hi", "yo", "so", "yes"), turns="last")
     witness = seen(sample, turns="all").witnesses["supervision::turns"][0]

@@ -136,6 +136,11 @@ ROWS = {
         {"supervision::present"},
         {},
     ),
+    "an answer that was cut in its reasoning": (
+        with_messages(user("2 + 2?"), answer("<think>\nTwo and two")),
+        {"dataset::content_survives"},
+        {},
+    ),
     "arguments as text": (
         with_arguments('{"a": 1, "b": "two"}'),
         {"dataset::tool_arguments"},
