@@ -47,9 +47,12 @@ _DATA: dict[str, Entry] = {
         "Choose a column with few values, such as the source.",
     ),
     "dataset::roles": Entry(
-        "That user and assistant take turns, the system message is first, the assistant has the last word.",
-        "Two user turns in a row or a last turn of the user render, train, and teach nothing useful.",
-        "Merge or drop the turns that the message names.",
+        "That user and assistant take turns, the system message is first, the assistant has the last word, "
+        "and a user says something.",
+        "Two user turns in a row, a last turn of the user, or answers to nothing render, train, and teach "
+        "nothing useful.",
+        "Merge or drop the turns that the message names; where no user has text, look for a prompt column "
+        "that was lost.",
     ),
     "dataset::tool_arguments": Entry(
         "That tool arguments do not become an escaped string in the target.",

@@ -26,7 +26,12 @@ def checks(contract: Contract) -> list[Check]:
         return [readable]
     return [
         readable,
-        finding("dataset", "roles", "roles out of order", "mend the rows: user and assistant take turns"),
+        finding(
+            "dataset",
+            "roles",
+            "roles out of order, or no user's text",
+            "mend the rows: user and assistant take turns, and a user says something",
+        ),
         finding(
             "dataset",
             "tool_arguments",

@@ -50,10 +50,11 @@ def role_offences(conversation: Conversation) -> list[str]:
 
     Grammar: an optional system or developer message, then user and assistant in turn, where an assistant
     message with tool calls may be followed by tool messages and an assistant message; the last message is the
-    assistant's. Content may be null only beside tool calls of an assistant.
+    assistant's. Content may be null only beside tool calls of an assistant. Some user says something.
     """
     messages = all_messages(conversation)
-    return list(_offences(messages)) if messages else []
+    found = list(_offences(messages)) if messages else []
+    return [*found, "user: no text"] if _nobody_asks(messages) else found
 
 
 def _offences(messages: list[dict[str, Any]]) -> Iterator[str]:
@@ -70,6 +71,20 @@ def _offences(messages: list[dict[str, Any]]) -> Iterator[str]:
     if before.get("role") != "assistant":
         last = str(before.get("role"))[:40]
         yield f"message {len(messages) - 1}: the last message is {last}, not assistant"
+
+
+def _nobody_asks(messages: list[dict[str, Any]]) -> bool:
+    """Whether there are users and none of them has a text, as of a prompt column that was lost."""
+    asked = [message.get("content") for message in messages if message.get("role") == "user"]
+    return bool(asked) and all(map(_is_blank, asked))
+
+
+def _is_blank(content: Any) -> bool:
+    """Whether a content is white space alone; null is told apart, and a part that is no text is something."""
+    if isinstance(content, list):
+        texts = [part.get("text") if isinstance(part, dict) else part for part in content]
+        return all(map(_is_blank, texts))
+    return isinstance(content, str) and not content.strip()
 
 
 def _misplaced(role: str, before: dict[str, Any]) -> str:

@@ -31,6 +31,9 @@ CALL = message("assistant", None, tool_calls=[{"function": {"name": "f", "argume
         [U, message("assistant", None, function_call={"name": "f"}), message("function"), A],
         [U, message("assistant", "")],
         [message("user", [{"type": "text", "text": "q"}]), A],
+        [message("user", ""), A, U, A],
+        [message("user", [{"type": "text", "text": ""}, "q"]), A],
+        [message("user", [{"type": "image"}]), A],
     ],
 )
 def test_conversations_within_the_grammar(messages):
@@ -67,6 +70,12 @@ def test_conversations_within_the_grammar(messages):
         ),
         ([U, message("assistant", None)], ["message 1: assistant has null content"]),
         ([message("user", None), A], ["message 0: user has null content"]),
+        ([message("user", ""), A], ["user: no text"]),
+        (
+            [S, message("user", " \n"), A, message("user", [{"type": "text", "text": " "}]), A],
+            ["user: no text"],
+        ),
+        ([message("user", []), A], ["user: no text"]),
         ([U, message("assistant", None, tool_calls=[])], ["message 1: assistant has null content"]),
     ],
 )
@@ -89,6 +98,8 @@ def test_long_role_names_are_cut():
 
 def test_prompt_and_completion_are_one_conversation():
     assert role_offences(Conversation("a:1", "a", 1, prompt=[S, U], completion=[A])) == []
+    nothing = message("user", "")
+    assert role_offences(Conversation("a:1", "a", 1, prompt=[nothing], completion=[A])) == ["user: no text"]
     assert role_offences(Conversation("a:1", "a", 1, prompt=[U, A], completion=[A])) == [
         "message 2: assistant after assistant"
     ]
@@ -97,4 +108,5 @@ def test_prompt_and_completion_are_one_conversation():
 def test_shapes_without_messages_have_no_roles():
     assert role_offences(Conversation("a:1", "a", 1, text="t")) == []
     assert role_offences(Conversation("a:1", "a", 1, prompt="p", completion="c")) == []
+    assert role_offences(Conversation("a:1", "a", 1, prompt="", completion="c")) == []
     assert role_offences(Conversation("a:1", "a", 1, input_ids=[1], labels=[1])) == []

@@ -91,6 +91,16 @@ ROWS = {
         {"dataset::roles"},
         {},
     ),
+    "users who say nothing": (
+        with_messages(user(""), answer("Hello."), user(" \n"), answer("Bye.")),
+        {"dataset::roles"},
+        {},
+    ),
+    "an empty instruction": (
+        [{"uid": "alpaca", "instruction": "", "input": "", "output": "Hello."}],
+        {"dataset::roles"},
+        {},
+    ),
     "a role that the template refuses": (
         with_messages(user("Hi."), {"role": "bot", "content": "Hello."}),
         {"dataset::rows"},
