@@ -167,7 +167,10 @@ class SupervisionSection(Section):
         default=None, description="Response marker, for trainers that mask by marker."
     )
     message_weight: Text | None = Field(
-        default=None, description="Key of a message that holds its loss weight."
+        default=None,
+        description="Key of a message that holds its loss weight. Where none is named, messages with "
+        "`weight`, `train` or `loss_weight` warn; so do those with a number or bool under `training`, "
+        "`trainable`, `train_on_turn`, `learn`, `loss`, `loss_mask` or `mask`.",
     )
 
     @model_validator(mode="after")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_longctx.tokens.sample import Draft, Sample
 
 WEIGHT_KEYS = ("weight", "train", "loss_weight")
+# Rows may hold texts under these names, which switch nothing.
+SWITCH_KEYS = ("training", "trainable", "train_on_turn", "learn", "loss", "loss_mask", "mask")
 _MOST_IDS = 16
 
 
@@ -240,7 +242,7 @@ def message_weight(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
     key = inspector.terms.message_weight
     for index, message in enumerate(all_messages(sample.conversation)):
         if key is None:
-            carried = next((name for name in WEIGHT_KEYS if message.get(name) is not None), None)
+            carried = _carried_weight(message)
             if carried is not None:
                 note = f"message {index}: {carried}, which trainers ignore"
                 yield Witness(sample.conversation.id, "no weight", _weight(message[carried]), note=note)
@@ -250,6 +252,13 @@ def message_weight(inspector: Inspector, sample: Sample) -> Iterator[Witness]:
                 yield Witness(sample.conversation.id, "0 or 1", _weight(weight), note=f"message {index}")
             elif weight and role != "assistant":
                 yield Witness(sample.conversation.id, 0, 1, note=f"message {index}: role {role} is a prompt")
+
+
+def _carried_weight(message: dict[str, Any]) -> str | None:
+    """The key under which a message has a weight or switch, if any."""
+    weights = [name for name in WEIGHT_KEYS if message.get(name) is not None]
+    switches = [name for name in SWITCH_KEYS if isinstance(message.get(name), int | float)]
+    return next(iter(weights + switches), None)
 
 
 def _weight(value: Any) -> str | int | float:

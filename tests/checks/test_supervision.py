@@ -91,6 +91,12 @@ def test_weights_are_named_or_warned_of(tmp_path):
     assert len(ledger.turns) == 1
 
 
+def test_a_switch_is_named_with_its_message_and_value(tmp_path):
+    case = Case(tmp_path).write(data.with_weights(None, None, False, None, None, key="train_on_turn"))
+    found = witness(case, "supervision::message_weight")
+    assert (found["found"], found["note"]) == (False, "message 2: train_on_turn, which trainers ignore")
+
+
 def test_kept_turns_are_told_from_kept_tokens(tmp_path):
     """The window keeps the first answer of one row and cuts it in another: half of all answers end inside."""
     long = "Rome. " * 40

@@ -31,10 +31,10 @@ def with_tool(description):
     return found
 
 
-def with_weights(*weights):
+def with_weights(*weights, key="weight"):
     found = rows()[:1]
     for message, weight in zip(found[0]["messages"], weights, strict=True):
-        message["weight"] = weight
+        message[key] = weight
     return found
 
 

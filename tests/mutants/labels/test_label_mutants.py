@@ -8,6 +8,8 @@ from tests.mutants.labels import data
 from tests.mutants.labels.contracts import CHATML, Case, backend, completions, rows
 from tests.mutants.labels.templates import TEMPLATES
 
+SWITCHES = ("training", "trainable", "train_on_turn", "learn", "loss", "loss_mask", "mask")
+
 
 def failed(case):
     return {check for check, outcome in case.outcomes().items() if outcome == "failed"}
@@ -146,6 +148,12 @@ def test_a_fingerprint_of_another_template(tmp_path):
     assert failed(case) == {"tokenizer::pinned"}
 
 
-def test_weights_that_the_contract_does_not_name_are_a_warning(tmp_path):
-    case = Case(tmp_path).write(data.with_weights(0, 0, 0, 0, 1))
+@pytest.mark.parametrize("key", ["weight", "train", "loss_weight", *SWITCHES])
+def test_weights_that_the_contract_does_not_name_are_a_warning(tmp_path, key):
+    case = Case(tmp_path).write(data.with_weights(0, 0, 0, 0, 1, key=key))
     assert case.outcomes() == {"supervision::message_weight": "warned"}
+
+
+@pytest.mark.parametrize("key", SWITCHES)
+def test_texts_under_the_names_of_switches_are_none(tmp_path, key):
+    assert Case(tmp_path).write(data.with_weights(*"abcde", key=key)).outcomes() == {}
