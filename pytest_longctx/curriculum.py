@@ -25,7 +25,8 @@ GATES = (
 BUDGET = "supervised_tokens_per_optimizer_step"
 # What a stage took. Memory and cost of 0 are those that nobody measured.
 AMOUNTS = ("failed_runs", "peak_memory_gb", "cost_per_supervised_token")
-BASELINE_METRICS = ("long_context_score", "short_context_score", BUDGET)
+SCORES = ("long_context_score", "short_context_score")
+BASELINE_METRICS = (*SCORES, BUDGET)
 CANDIDATE_METRICS = (*BASELINE_METRICS, *AMOUNTS)
 FLAGS = ("loss_finite", "gradients_finite")
 LIMITS = (
@@ -180,3 +181,19 @@ def stage_order(baseline: Stage, stages: Sequence[Stage]) -> tuple[Gate, ...]:
         gates.append(Gate("stage_order", previous is None or window > previous, window, ">", previous))
         previous = window
     return tuple(gates)
+
+
+def check_scale(stages: Sequence[Stage]) -> None:
+    """Raise MetricsError where the scores of one run are shares of 1 and those of another are in percent.
+
+    Scores of 0 are the same on both scales.
+    """
+    runs = [(stage.name, [stage.metrics[key] for key in SCORES]) for stage in stages]
+    shares = [run for run in runs if min(run[1]) >= 0 and 0 < max(run[1]) <= 1]
+    percents = [run for run in runs if min(run[1]) > 1]
+    if shares and percents:
+        found = " and ".join(f"{told(scores)} in {name}" for name, scores in (shares[0], percents[0]))
+        raise MetricsError(
+            f"{' and '.join(SCORES)}: found {found}, expected one scale in all files; "
+            "write all scores as shares of 1, or all in percent"
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_longctx.curriculum import Stage
+from pytest_longctx.curriculum import Stage, check_scale
 from pytest_longctx.errors import LongctxError
 from pytest_longctx.lengths import LengthHistogram
 from pytest_longctx.metrics import read_metrics, read_trainer_metrics
@@ -32,14 +32,16 @@ def read_stages(contract: Contract) -> list[Stage]:
     """The baseline and the stages with their metrics, in order.
 
     Raises:
-        MetricsError: a file cannot be read, a key is missing or is nothing that a run has, or the window is
-            another one.
+        MetricsError: a file cannot be read, a key is missing or is nothing that a run has, the window is
+            another one, or scores are on two scales.
     """
     section = contract.curriculum
     if section is None:
         raise LongctxError("the contract has no section curriculum")
     stages = [_read(contract, stage, baseline=False) for stage in section.stages]
-    return [_read(contract, section.baseline, baseline=True), *stages]
+    found = [_read(contract, section.baseline, baseline=True), *stages]
+    check_scale(found)
+    return found
 
 
 def _read(contract: Contract, terms: CurriculumBaseline | CurriculumStage, *, baseline: bool) -> Stage:

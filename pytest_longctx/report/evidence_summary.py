@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pytest_longctx.curriculum import SCORES
 from pytest_longctx.lengths import LengthHistogram
 from pytest_longctx.report.offenders import offenders
 from pytest_longctx.report.record import finite
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 BINS = 48
 LIBRARIES = ("pytest", "transformers", "tokenizers", "trl", "torch", "datasets", "numpy", "pyarrow")
 MOST_SLICES = 200
-SCORES = ("long_context_score", "short_context_score")
 
 
 def summarize(evidence: Evidence) -> dict[str, Any]:

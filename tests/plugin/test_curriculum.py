@@ -51,6 +51,7 @@ def test_one_stage_advances_and_one_is_held(pytester, example):
         ({"peak_memory_gb": "9.8"}, "peak_memory_gb is '9.8', expected a number"),
         ({"long_context_score": float("nan")}, "long_context_score is nan, expected a finite number"),
         ({"target_context_len": 4096}, "4096"),
+        ({"long_context_score": 63.0, "short_context_score": 81.0}, "expected one scale in all files"),
         ({"failed_runs": -1}, "failed_runs is -1, expected 0 or more"),
         ({"peak_memory_gb": 10**400}, "peak_memory_gb is an integer beyond every float"),
     ],
