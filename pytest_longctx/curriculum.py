@@ -186,11 +186,11 @@ def stage_order(baseline: Stage, stages: Sequence[Stage]) -> tuple[Gate, ...]:
 def check_scale(stages: Sequence[Stage]) -> None:
     """Raise MetricsError where the scores of one run are shares of 1 and those of another are in percent.
 
-    Scores of 0 are the same on both scales.
+    Scores of 0 are the same on both scales, and those of a reward may grow beyond 1.
     """
     runs = [(stage.name, [stage.metrics[key] for key in SCORES]) for stage in stages]
     shares = [run for run in runs if min(run[1]) >= 0 and 0 < max(run[1]) <= 1]
-    percents = [run for run in runs if min(run[1]) > 1]
+    percents = [run for run in runs if min(run[1]) > 1 and max(run[1]) > 10]
     if shares and percents:
         found = " and ".join(f"{told(scores)} in {name}" for name, scores in (shares[0], percents[0]))
         raise MetricsError(
