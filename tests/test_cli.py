@@ -65,6 +65,11 @@ def test_output_survives_a_narrow_encoding():
     assert done.stdout == "\\xe9.yaml:1:1: there is no such file\n"
 
 
+def test_without_a_place_to_print_to_it_says_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["explain", "packing::capacity"]) == 0
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 @pytest.mark.parametrize("arguments", [["explain", "packing::capacity"], ["schema"]])
 def test_a_pipe_that_is_closed_ends_it_quietly(arguments):

@@ -137,6 +137,7 @@ def test_no_more_rows_decide_than_there_are():
     """By the spread alone it takes 3838 rows, as above."""
     assert proportion(0, 100, 3839).rows_to_decide(0.001) == 3838
     assert proportion(0, 100, 3838).rows_to_decide(0.001) is None
+    assert proportion(0, 100, 200).rows_to_decide(0.001) is None
     wholes = np.full(20, 100)
     tokens = wholes - np.eye(1, 20, dtype=np.int64)[0]  # 35 rows, as above
     assert ratio_of_sums(tokens, wholes, 36).rows_to_decide(0.9) == 35

@@ -32,7 +32,9 @@ def test_scores_on_two_scales_are_told_with_both_runs():
         "expected one scale in all files; write all scores as shares of 1, or all in percent"
     )
     with pytest.raises(MetricsError) as raised:
-        check_scale(with_scores(("4k", 20.0, 41.0), ("8k", 0.56, 0.82)))
+        check_scale(
+            with_scores(("4k", 20.0, 41.0), ("8k", 0.56, 0.82), ("16k", 0.6, 0.8), ("32k", 21.0, 42.0))
+        )
     assert str(raised.value) == said
 
 
@@ -42,6 +44,10 @@ def test_scores_on_two_scales_are_told_with_both_runs():
         [("4k", 0.56, 0.82), ("8k", 0.63, 1)],
         [("4k", 56, 82), ("8k", 63, 81)],
         [("4k", 0.9, 0.7), ("8k", 2.5, 10)],  # of a reward
+        [("4k", 0.9, 0.7), ("8k", 2.5, 9)],
+        [("4k", 0.5, 1.5), ("8k", 20.0, 41.0)],
+        [("4k", 0.56, 0.82), ("8k", 0.5, 41.0)],
+        [("4k", 0, 0.0), ("8k", 20.0, 41.0)],
         [("4k", 0, 0), ("8k", 20.0, 41.0)],  # nothing right, on either scale
         [("4k", 0.5, 41.0), ("8k", 20.0, 41.0)],
         [("4k", 0.56, 0.82), ("8k", 1, 41.0)],

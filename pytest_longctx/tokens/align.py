@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Span = tuple[int, int]
 
+# Letters of Hangul; their forms that NFKC makes such; half-width marks of kana and letters of Hangul.
+_JOINING = (("\u1160", "\u11ff"), ("\u3131", "\u3163"), ("\uff9e", "\uffdc"))
+
 
 def monotone(offsets: NDArray[np.int32]) -> NDArray[np.int32]:
     """Offsets that never run backwards.
@@ -111,11 +114,9 @@ def _letter_with_marks(text: str, at: int) -> Span:
 
 
 def _joins(character: str) -> bool:
-    """Whether NFC or NFKC may compose it with a character ahead: a mark, a vowel or final of Hangul."""
-    return (
-        unicodedata.category(character)[0] == "M"
-        or "\u1160" <= character <= "\u11ff"
-        or character in "\uff9e\uff9f"
+    """Whether NFC or NFKC may compose it with a character ahead: a mark, or a vowel or final of Hangul."""
+    return unicodedata.category(character)[0] == "M" or any(
+        first <= character <= last for first, last in _JOINING
     )
 
 

@@ -180,7 +180,8 @@ def _tools_left_out(draft: Draft) -> Iterator[Witness]:
 
 
 def _has_word(text: str, word: str) -> bool:
-    return word in text and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+    """Whether a name stands in a text, and no longer one; letters of other scripts may touch it."""
+    return word in text and re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.ASCII) is not None
 
 
 def _reasoning_blocks(draft: Draft, messages: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from pytest_longctx.tokens.texts import as_json, message_texts, says_nothing, visible
@@ -109,16 +109,21 @@ def _missing(place: Any, text: Text, message: int, role: str) -> int:
 
 
 def _stands_in(squeezed: str, texts: Sequence[Text]) -> bool:
-    """Whether a part of any of these texts stands in the rendering, both without white space."""
+    """Whether half of any of these texts stands in the rendering, both without white space.
+
+    A template may strip or replace a word of a prompt. Less of it may stand there by chance, or in a default
+    that the template writes in its place.
+    """
     forms = (form for each in texts for form in chain(each.forms, *each.leaves))
-    return any(part in squeezed for form in forms for part in _parts("".join(form.split())))
+    parts = (_parts("".join(form.split())) for form in forms)
+    return any(2 * sum(part in squeezed for part in each) >= len(each) for each in parts if each)
 
 
-def _parts(text: str) -> Iterator[str]:
-    """A short text itself, or up to eight parts of it: a template may strip or replace a word of a prompt."""
+def _parts(text: str) -> list[str]:
+    """A short text itself, or up to eight parts of it."""
     count = max(1, min(len(text) // _LEAST_PART, 8)) if text else 0
-    for place in range(count):
-        yield text[len(text) * place // count : len(text) * (place + 1) // count]
+    edges = [len(text) * place // count for place in range(count + 1)] if count else []
+    return [text[start:end] for start, end in pairwise(edges)]
 
 
 def _spellings(forms: Sequence[str]) -> Iterator[str]:

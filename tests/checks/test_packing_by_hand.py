@@ -153,6 +153,7 @@ class TestPacking:
 
     def test_a_trainer_needs_no_limit_where_no_row_is_longer(self):
         """As SFTTrainer without packing, whose collator flattens batches, must have none."""
+        assert packing.effective_window(delivered(window=None, row_lengths=[4, 3])).outcome == "passed"
         verdict = packing.effective_window(delivered(window=None))
         assert [verdict.outcome, verdict.measured, verdict.limit] == ["passed", None, 8]
         assert verdict.headline == "effective_window: no limit, and no row over 8"

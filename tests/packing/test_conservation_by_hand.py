@@ -264,6 +264,7 @@ def test_a_sample_that_was_not_fed_is_not_missed_but_seen():
         ({0: [(0, 2), (3, 6)], 1: [(1, 3)]}, 0, 2),
         ({1: [(0, 6)]}, 5, 0),  # one is lost
         ({1: [(0, 6)]}, 6, 1),  # another stands in its place
+        ({1: [(1, 6)]}, 7, 2),
     ],
 )
 def test_samples_that_came_with_other_tokens(parts, foreign, others):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers.normalizers import NFC, Prepend, Replace, Sequence
+from tokenizers.normalizers import NFC, NFKC, Prepend, Replace, Sequence
 
 from pytest_longctx.tokens.align import joined, monotone, paint, runs_backwards, token_spans, uncovered
 
@@ -105,6 +105,7 @@ def test_uncovered_characters(text, offsets, expected):
         ("i\u0317\u032f\u0302", pairs((0, 1), (3, 4), (3, 4)), 1),
         ("e\u0301 e\u0301`", pairs((0, 1), (2, 4)), 5),
         ("e\u0301`", pairs((0, 1)), 2),  # a character is lost behind the mark
+        ("\u1112\u1161\u11ab\u1112\u1161", pairs((0, 1)), 3),  # the second syllable is lost
         ("cafe\u0301 au", pairs((0, 3), (5, 8)), 3),  # the letter is lost with its mark
         ("e\u0301\u0301", pairs((0, 1)), 1),  # NFC takes one mark of two
         ("ab", pairs((0, 1)), 1),
@@ -115,6 +116,14 @@ def test_uncovered_characters(text, offsets, expected):
 )
 def test_marks_that_the_normalizer_composes(text, offsets, expected):
     assert uncovered(text, monotone(offsets), NFC().normalize_str) == expected
+
+
+@pytest.mark.parametrize("text", ["\u314e\u314f!", "\uffa8\uffc2!", "\uff76\uff9e!", "e\u0301!"])
+def test_letters_that_compose_as_nfkc_reads_them(text):
+    """Letters of Hangul for compatibility, and of half width; kana of half width and its mark."""
+    assert len(NFKC().normalize_str(text)) == 2
+    assert uncovered(text, pairs((0, 1), (2, 3)), NFKC().normalize_str) is None
+    assert uncovered(text, pairs((2, 3)), NFKC().normalize_str) == 0
 
 
 def test_characters_that_the_normalizer_drops_are_uncovered():

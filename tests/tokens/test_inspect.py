@@ -15,6 +15,7 @@ from pytest_longctx.dataset import Conversation
 from pytest_longctx.tokens.build import make_sampler
 from pytest_longctx.tokens.findings import Findings
 from pytest_longctx.tokens.inspect import AnyOf, Inspector
+from pytest_longctx.tokens.inspect_rows import _has_word
 from tests.tokens.characters import (
     CHATML,
     END,
@@ -214,6 +215,21 @@ def test_tools_that_the_template_leaves_out(template, texts, tools, shown):
         found = witness_of("dataset::content_survives", row, characters(template))
         assert (found.expected, found.found) == (len(tools), shown)
         assert found.note == "tools: the template leaves definitions out"
+
+
+@pytest.mark.parametrize(
+    ("text", "stands"),
+    [
+        ("a f b", True),
+        ("f", True),
+        ("\u4f7f\u7528f\u548cg", True),
+        ("of", False),
+        ("f1", False),
+        ("f_", False),
+    ],
+)
+def test_the_name_of_a_tool_is_a_word_of_its_own(text, stands):
+    assert _has_word(text, "f") is stands
 
 
 def calling(arguments):

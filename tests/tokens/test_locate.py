@@ -149,9 +149,9 @@ def test_a_prompt_of_which_a_part_is_rendered_is_not_lost():
     ("text", "lost"),
     [
         ("S:You are a careful assistant. Reasoning strength: high.;A:yo;", []),
-        ("S:Reasoning effort: high.;A:yo;", []),
-        ("S:Be a careful assistant. high.;A:yo;", []),  # "refulassi", the second of five parts
-        ("S:You are; high.;A:yo;", [(0, 45, 45)]),
+        ("S:careful assistant. Reasoning effort: high.;A:yo;", []),  # four of five parts
+        ("S:Reasoning effort: high.;A:yo;", [(0, 45, 45)]),  # two
+        ("S:You are a careful assistant. Be short.;A:yo;", [(0, 45, 45)]),
     ],
 )
 def test_a_prompt_of_which_a_word_is_stripped_or_replaced_is_not_lost(text, lost):
@@ -160,10 +160,18 @@ def test_a_prompt_of_which_a_word_is_stripped_or_replaced_is_not_lost(text, lost
     assert found(text, [prompt, says("assistant", "yo")], [(at, at + 2)])[1] == lost
 
 
+def test_a_prompt_of_which_half_is_rendered_is_not_lost():
+    """`Name a c`, `olour. /no_think` without white space: of two parts one stands there."""
+    text = "U:Name a colour.;A:yo;"
+    at = text.index("yo")
+    messages = [says("user", "Name a colour. /no_think"), says("assistant", "yo")]
+    assert found(text, messages, [(at, at + 2)])[1] == []
+
+
 def test_parts_of_a_prompt():
-    assert list(_parts("")) == []
-    assert list(_parts("abcdefghijklmno")) == ["abcdefghijklmno"]
-    assert list(_parts("abcdefghijklmnopq")) == ["abcdefgh", "ijklmnopq"]
+    assert _parts("") == []
+    assert _parts("abcdefghijklmno") == ["abcdefghijklmno"]
+    assert _parts("abcdefghijklmnopq") == ["abcdefgh", "ijklmnopq"]
     assert [len(part) for part in _parts("a" * 57)] == [8, 8, 8, 8, 8, 8, 9]
     assert [len(part) for part in _parts("a" * 80_000)] == [10_000] * 8
 
