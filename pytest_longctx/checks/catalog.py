@@ -201,7 +201,7 @@ _DATA: dict[str, Entry] = {
         "without `assistant_only_loss: true`, or for prompts and completions `completion_only_loss: true`.",
     ),
     "packing::effective_window": Entry(
-        "That the trainer's own limit is the contract's.",
+        "That the trainer's own limit is the contract's, or that without one no row is longer.",
         "TRL's default is 1,024 tokens, whatever your data is.",
         "Set `max_length`.",
     ),

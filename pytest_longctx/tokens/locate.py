@@ -35,8 +35,8 @@ class Located:
     """The pieces that were found, in order, and per message the characters that were not.
 
     lost: (message, characters lost, characters in all) where something is missing of a message that is no
-    prompt, so also of a role that the template may not know, and of the first prompt of which nothing stands
-    in the rendering; white space does not count.
+    prompt, so also of a role that the template may not know, and of the first prompt of which not even half
+    stands in the rendering; white space does not count.
     """
 
     pieces: list[Piece]
